@@ -56,6 +56,7 @@ PLANTED = [  # beginning of a contract's name, importer, imported
     ("Adapters", "firnline_adapters.config.tls", "firnline_adapters.kafka.client"),
     ("Iceberg", "firnline_iceberg.commit.rewrite", "firnline_iceberg.expiry.refs"),
     ("Gateway", "firnline_gateway.rest.routes", "firnline_gateway.outbox.outbox"),
+    ("Listener", "firnline_listener.core.queue", "firnline_listener.sources.sweep"),
     ("Planner", "firnline_planner.state.effects", "firnline_planner.reconcile.table"),
     ("Planner: only", "firnline_planner.reconcile.table", "faust"),
     ("Worker", "firnline_worker.spark.session", "firnline_worker.table_actions.create_tags"),

@@ -18,7 +18,9 @@ from firnline_domain.identity import TableName
 from firnline_domain.ports import Delivery
 from firnline_domain.records.orders import TaskOrder
 from firnline_domain.records.results import RewriteFinished
+from firnline_domain.records.states import TableState
 from firnline_enricher.handlers import EnricherHandlers as Enricher
+from firnline_listener.sources.own_commits import COMMITS
 from firnline_schemas import codec
 from firnline_schemas.topics import all_topics
 
@@ -33,16 +35,24 @@ BY_NAME = {  # what a library or a driver takes for itself: where its class is n
     ("operator-orders", "committer"): "libs/*/src",
     ("bucket-assignments", "planner"): "libs/*/src",
     ("bucket-assignments", "gateway"): "libs/*/src",
+    ("bucket-assignments", "listener"): "libs/*/src",
     ("bucket-assignments", "enricher"): "libs/*/src",
     ("table-handovers", "planner"): "services/planner/src",
     ("worker-directives", "local"): "libs/*/src",
 }
-# Worker and committer read the pauses alone.
-PASSED_OVER = {
-    (service, record)
-    for service in ("worker", "committer")
-    for record in ("UnparkTable", "HoldPartitions", "RunAction", "MoveTable")
-}
+# Worker and committer read the pauses alone, the listener what commits.
+PASSED_OVER = (
+    {
+        (service, record)
+        for service in ("worker", "committer")
+        for record in ("UnparkTable", "HoldPartitions", "RunAction", "MoveTable")
+    }
+    | {
+        ("listener", record)
+        for record in ("RewriteConflicted", "RewriteSkipped", "TaskFailed", "TaskRunning")
+    }
+    | {("listener", "OutputsSwept"), ("listener", "RowsCompared")}
+)
 NOT_OF_A_TASK = {"RowsCompared", "FilesChanged"}  # though they name one
 
 
@@ -99,6 +109,7 @@ TAKES: dict[str, Callable[[Any], bool]] = {
     "console": console_takes,
     "planner": planner_takes,
     "enricher": enricher_takes,
+    "listener": lambda record: isinstance(record, COMMITS | TableState),
     "worker": lambda record: isinstance(record, TaskOrder),
     "committer": lambda record: isinstance(record, WITHOUT_COMMIT | RewriteFinished),
 }

@@ -16,10 +16,10 @@ from firnline_domain.records.events import ChangeKind, TableChange
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_listener.core.call_budget import CallBudget
 from firnline_listener.core.known_tables import STATES, KnownTables
-from firnline_listener.core.listener import GONE_S, CatalogWork, Listener
 from firnline_listener.core.queue import LookQueue
 from firnline_listener.core.reader import CatalogReader
 from firnline_listener.core.settlements import Settlements
+from firnline_listener.handlers import GONE_S, CatalogWork, Listener
 from firnline_listener.port import Doorbell
 from firnline_listener.sources.sweep import Sweep, SweepTimes
 

@@ -14,12 +14,14 @@ from firnline_local.stack.parts import (
     Addresses,
     ReadyLine,
     UnknownPart,
+    addresses_of,
     choose_parts,
     command_of,
+    parts_with,
     pick_ports,
     port_names,
 )
-from firnline_local.stack.state import StateDir
+from firnline_local.stack.state import PartRecord, StackRecord, StateDir
 
 
 def test_every_part_is_in_exactly_one_stage() -> None:
@@ -28,7 +30,17 @@ def test_every_part_is_in_exactly_one_stage() -> None:
 
 def test_a_choice_is_put_into_starting_order() -> None:
     assert choose_parts(("gateway", "kafka")) == ("kafka", "gateway")
-    assert choose_parts(None) == ALL
+    assert choose_parts(None) == tuple(part for part in ALL if part != "listener")
+
+
+def test_writers_of_a_stack_without_a_gateway_use_the_catalog(tmp_path: Path) -> None:
+    parts, ports = parts_with("sweep"), pick_ports({})
+    assert ("listener" in parts, "gateway" in parts) == (True, False)
+    direct = addresses_of(StackRecord(ports=ports, parts=dict.fromkeys(parts, PartRecord())))
+    assert direct.writers == direct.catalog
+    command = command_of("committer", StateDir.from_path(tmp_path), direct)
+    assert command.env["FIRNLINE_CATALOG_URI"] == direct.catalog
+    assert Addresses(ports).writers == Addresses(ports).gateway
 
 
 def test_an_unknown_part_is_named() -> None:

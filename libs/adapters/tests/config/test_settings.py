@@ -108,7 +108,7 @@ def test_all_settings_are_listed_and_no_service_is_loaded() -> None:
     assert told.stdout.split() == sorted(found)
     assert len(found) <= 40
     assert found["FIRNLINE_KAFKA"].is_required
-    assert len(found["FIRNLINE_KAFKA"].services) == 6
+    assert len(found["FIRNLINE_KAFKA"].services) == 7
     assert found["FIRNLINE_SIGNING_KEYS"].secret
     assert found["FIRNLINE_DELETE_SET_BYTES"].default == 1024**3
 

@@ -76,8 +76,9 @@ def test_each_counter_of_each_service_has_a_series_at_its_start() -> None:
     done = subprocess.run([sys.executable, "-c", STARTS], capture_output=True, text=True)
     without = {name: set(found) for name, found in json.loads(done.stdout).items()}
     assert without.keys() == set(ALL)
-    # A catalog's series are made when the service reads which catalogs it has.
-    assert set().union(*without.values()) <= {"catalog_errors"}
+    # Series of a catalog or a source are made when the service reads which it has.
+    of_sources = {"doorbells", "doorbells_dropped", "source_failures"}
+    assert set().union(*without.values()) <= {"catalog_errors"} | of_sources
 
 
 def test_names_and_labels_are_as_promtool_asks_for() -> None:

@@ -25,11 +25,11 @@ from firnline_iceberg.table.catalog_client import Tables
 
 from firnline_listener.core.call_budget import CallBudget
 from firnline_listener.core.known_tables import STATES, KnownTables
-from firnline_listener.core.listener import CatalogWork, Listener
 from firnline_listener.core.queue import LookQueue
 from firnline_listener.core.reader import CatalogReader
 from firnline_listener.core.source_loop import SourceLoop
-from firnline_listener.port import Source, Surroundings
+from firnline_listener.handlers import CatalogWork, Listener
+from firnline_listener.port import DoorbellSource, Surroundings
 from firnline_listener.settings import ListenerSettings, read_sources
 from firnline_listener.sources.own_commits import EVENTS, GROUP, OwnCommits, shared_by
 from firnline_listener.sources.registry import open_source
@@ -81,12 +81,12 @@ def open_catalog(
 
 def open_sources(
     settings: ListenerSettings, known: KnownTables, inbox: Inbox, log: Log
-) -> dict[str, Source]:
+) -> dict[str, DoorbellSource]:
     """Open the own commits, a sweep for each catalog, and the configured sources. Raises
     Misconfigured."""
-    times = SweepTimes(settings.calls_per_minute, settings.sweep_s)
+    times = SweepTimes(settings.calls_per_minute)
     is_ours = shared_by(inbox, settings.buckets)
-    found: dict[str, Source] = {"own-commits": OwnCommits(inbox)}
+    found: dict[str, DoorbellSource] = {"own-commits": OwnCommits(inbox)}
     for one in settings.connections.values():
         sweep = Sweep(one.name, one.other_prefixes, known, times, is_ours)
         found[f"sweep-{one.name}"] = sweep
@@ -100,7 +100,9 @@ def open_sources(
 
 
 @contextmanager
-def running_sources(sources: dict[str, Source], listener: Listener, log: Log) -> Iterator[None]:
+def running_sources(
+    sources: dict[str, DoorbellSource], listener: Listener, log: Log
+) -> Iterator[None]:
     """Poll the sources while the block runs."""
     loops = {name: SourceLoop(name, one, listener.ring, log) for name, one in sources.items()}
     for name, loop in loops.items():

@@ -34,7 +34,7 @@ class Doorbell(Value):
     position: Any = None  # the source's own, for `settle`
 
 
-class Source(Protocol):
+class DoorbellSource(Protocol):
     """A source of doorbells. One thread makes all calls."""
 
     def poll(self, timeout_s: float) -> Sequence[Doorbell]:
@@ -74,5 +74,5 @@ class Surroundings:
         raise Misconfigured(f"[sources.{self.name}] catalog={given!r}: write one of {names}")
 
 
-OpenSource = Callable[[Mapping[str, str], Surroundings], Source]
+OpenSource = Callable[[Mapping[str, str], Surroundings], DoorbellSource]
 """Opens a source from the properties of its section. Raises Misconfigured."""

@@ -28,15 +28,8 @@ class ListenerSettings(CatalogSettings):
     tls_key: str | None = shared_setting(TLS_KEY)
     calls_per_minute: int = declare_setting(
         "FIRNLINE_CALLS_PER_MINUTE",
-        "Maximum number of calls to each catalog per minute, of all listeners together.",
+        "Maximum number of calls of each listener to each catalog per minute.",
         600,
-    )
-    sweep_s: float = declare_setting(
-        "FIRNLINE_SWEEP_SECONDS",
-        "Shortest interval between two looks of the sweep at one table. A table that does not "
-        "change is looked at after a tenth of the time since its last change, and at least once "
-        "per hour.",
-        10.0,
     )
 
 

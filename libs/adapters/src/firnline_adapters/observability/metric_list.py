@@ -95,8 +95,10 @@ COUNTERS: Meanings = {
         "retries": "Records postponed because the catalog or storage did not respond.",
     },
     ("listener",): {
-        "doorbells": "Hints of a source that a table may have changed.",
-        "doorbells_dropped": "Hints without a valid name or with an unknown catalog.",
+        "doorbells": "Reports of a source that a table may have changed.",
+        "doorbells_dropped": (
+            "Reports that could not be read, or with an unknown catalog or an invalid name."
+        ),
         "listener_commits": "Changes of tables that were found in a catalog and became an event.",
         "source_failures": "Failed attempts to read a source. They are retried.",
     },
@@ -198,7 +200,7 @@ GAUGES: Meanings = {
     },
     ("listener",): {
         "sweep_late_seconds": (
-            "Time since which the next table of the sweep is due. Increase "
+            "Time since which the next table is due to be checked for commits. Increase "
             "`FIRNLINE_CALLS_PER_MINUTE` if it grows."
         ),
         "looks_waiting": "Tables and listings that wait for a call to their catalog.",

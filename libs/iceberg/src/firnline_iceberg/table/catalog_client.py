@@ -63,7 +63,6 @@ from firnline_iceberg.connection.connection import Catalog, CatalogConnection, c
 from firnline_iceberg.connection.prefix import OtherPrefix
 from firnline_iceberg.connection.properties import ARCHIVES, DELEGATION, EXTERNAL, UNREADABLE
 from firnline_iceberg.metadata.entry_cache import FileCache
-from firnline_iceberg.metadata.table_json import Metadata
 from firnline_iceberg.storage.file_io import make_file_io
 from firnline_iceberg.storage.vended_credentials import (
     Credentials,
@@ -71,6 +70,7 @@ from firnline_iceberg.storage.vended_credentials import (
     credentials_of,
 )
 from firnline_iceberg.table.loaded_table import LoadedTable, TableGone
+from firnline_iceberg.table.metadata_json import Metadata
 
 Pace = Callable[[], None]
 Unlisted = dict[str, str]  # namespaces that could not be listed, dotted ("all"), and why

@@ -10,7 +10,7 @@ from typing import Any
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
-from firnline_iceberg.metadata.table_json import Metadata
+from firnline_iceberg.table.metadata_json import Metadata
 
 from firnline_gateway.capture.recorder import EventRecorder
 from firnline_gateway.capture.table_lookup import TableSearch

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import quote
 
-from firnline_iceberg.metadata.table_json import Metadata
+from firnline_iceberg.table.metadata_json import Metadata
 
 from firnline_gateway.proxy.upstream import Upstream
 from firnline_gateway.rest.outcomes import TablePlace

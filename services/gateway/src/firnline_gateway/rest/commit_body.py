@@ -19,7 +19,7 @@ from firnline_domain.records.events import (
     TableCommitted,
     commit_event_id,
 )
-from firnline_iceberg.metadata.table_json import snapshot_in
+from firnline_iceberg.table.metadata_json import snapshot_in
 from msgspec import Struct
 
 from firnline_gateway.rest.call import Call

@@ -9,7 +9,7 @@ from urllib.parse import unquote_plus
 from firnline_domain.base.values import Value, replace
 from firnline_domain.identity import normal_path
 from firnline_domain.records.events import RefMoved, SnapshotAdded, TableChange
-from firnline_iceberg.metadata.table_json import Metadata, branch_heads, snapshot_in
+from firnline_iceberg.table.metadata_json import Metadata, branch_heads, snapshot_in
 
 from firnline_gateway.rest.call import Call
 from firnline_gateway.rest.commit_body import PlannedChange

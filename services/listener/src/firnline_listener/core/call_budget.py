@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 BURST_SHARE = 0.1  # of a minute's calls, that may come at once
+TINY = 1e-6  # of a call: what sums of floats lose, or a wait could be too short to end
 
 
 class CallBudget:
@@ -39,7 +40,7 @@ class CallBudget:
         """Take a call and return 0, or return how long to wait for the next one."""
         with self._lock:
             self._fill()
-            if self._left >= 1:
+            if self._left >= 1 - TINY:
                 self._left -= 1
                 return 0.0
             return (1 - self._left) / self._rate

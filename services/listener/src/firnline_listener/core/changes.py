@@ -17,8 +17,8 @@ from firnline_domain.records.events import (
     commit_event_id,
 )
 from firnline_domain.settings.thresholds import NAMESPACE
-from firnline_iceberg.metadata.table_json import Metadata, branch_heads, snapshot_in
 from firnline_iceberg.table.catalog_client import StoredMetadata
+from firnline_iceberg.table.metadata_json import Metadata, branch_heads, snapshot_in
 
 from firnline_listener.core.known_tables import KnownTable
 

@@ -91,7 +91,7 @@ class KnownTables:
             self.by_key[state.table.key] = replace(known, folded=head, retained=retained)
         else:
             heads: Heads = {} if head is None else {MAIN: head}
-            self.put(
+            self.keep_table(
                 KnownTable(
                     *(state.table, heads, head, state.updated_at_ms),
                     settings=state.settings,
@@ -99,7 +99,7 @@ class KnownTables:
                 )
             )
 
-    def put(self, known: KnownTable) -> None:
+    def keep_table(self, known: KnownTable) -> None:
         """Keep a table; its earlier name belongs to it no more."""
         key, place = known.table.key, place_of(known.table)
         if (old := self.by_key.get(key)) is not None and place_of(old.table) != place:

@@ -20,7 +20,7 @@ MAX_REST_S = 600.0
 
 
 @dataclass
-class Look:
+class PlaceLook:
     """One look at a place, and the doorbells that wait for it."""
 
     place: Place
@@ -39,10 +39,10 @@ class LookQueue:
     """Waiting looks at one catalog. Only the core's own thread uses it."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Place, Look] = {}
+        self._waiting: dict[Place, PlaceLook] = {}
         self._turns: dict[str, deque[Place]] = {}  # by source, the next one first
-        self._running: dict[Place, Look] = {}
-        self._again: dict[Place, Look] = {}  # rung for while a look was running
+        self._running: dict[Place, PlaceLook] = {}
+        self._again: dict[Place, PlaceLook] = {}  # rung for while a look was running
         self._rests: dict[Place, tuple[float, float]] = {}  # not before, and the next rest
         self._later: list[tuple[float, int, Place]] = []  # heap
         self._number = 0
@@ -51,7 +51,7 @@ class LookQueue:
         return len(self._waiting)
 
     @property
-    def running(self) -> Sequence[Look]:
+    def running(self) -> Sequence[PlaceLook]:
         return list(self._running.values())
 
     def ring(self, place: Place, source: str, ring: Ring | None, now: float) -> None:
@@ -63,11 +63,11 @@ class LookQueue:
                 ring.is_done = True
             return
         if place in self._running:
-            look = self._again.setdefault(place, Look(place, source))
+            look = self._again.setdefault(place, PlaceLook(place, source))
         elif place in self._waiting:
             look = self._waiting[place]
         else:
-            look = self._waiting[place] = Look(place, source)
+            look = self._waiting[place] = PlaceLook(place, source)
             self._turns.setdefault(source, deque()).append(place)
         if ring is not None:
             look.rings.append(ring)
@@ -77,7 +77,7 @@ class LookQueue:
         self._number += 1
         heapq.heappush(self._later, (not_before, self._number, place))
 
-    def next_look(self, now: float) -> Look | None:
+    def next_look(self, now: float) -> PlaceLook | None:
         """Begin a look: of the source whose turn it is. None if nothing waits."""
         while self._later and self._later[0][0] <= now:
             self.ring(heapq.heappop(self._later)[2], OWN, None, now)
@@ -92,7 +92,7 @@ class LookQueue:
         self._running[look.place] = look
         return look
 
-    def end_look(self, look: Look, now: float, failed: bool) -> None:
+    def end_look(self, look: PlaceLook, now: float, failed: bool) -> None:
         """Note that a look is over, and its doorbells are dealt with. After a failure the place
         rests and is looked at again."""
         self._running.pop(look.place, None)

@@ -10,7 +10,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
 
 from firnline_listener.core.settlements import Ring, Settlements
-from firnline_listener.port import Doorbell, Source
+from firnline_listener.port import Doorbell, DoorbellSource
 
 POLL_S = 0.5
 FIRST_PAUSE_S = 1.0
@@ -22,9 +22,11 @@ OnRing = Callable[[str, Doorbell, Ring], None]
 class SourceLoop:
     """Carries the doorbells of one source to the core, and their end back to it."""
 
-    def __init__(self, name: str, source: Source, on_ring: OnRing, log: Log) -> None:
+    def __init__(self, name: str, source: DoorbellSource, on_ring: OnRing, log: Log) -> None:
         self._name, self._source, self._on_ring, self._log = name, source, on_ring, log
         self._settlements = Settlements()
+        for counter in ("doorbells", "doorbells_dropped", "source_failures"):
+            metrics.count(counter, 0, source=name)
         self._failure: Exception | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source-{name}", daemon=True)

@@ -38,8 +38,8 @@ class Webhooks:
 
 
 class HttpSource:
-    """A `Source` with a server on a thread of its own. It forgets what it has accepted at a crash:
-    the sweep finds it."""
+    """A `DoorbellSource` with a server on a thread of its own. It forgets what it has accepted at a
+    crash: the sweep finds it."""
 
     def __init__(self, hooks: Webhooks, where: Surroundings) -> None:
         """Begin to listen. Raises Misconfigured if that is not possible."""

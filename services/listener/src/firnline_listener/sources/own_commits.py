@@ -16,10 +16,11 @@ from firnline_listener.port import Doorbell
 
 GROUP = "listener"
 EVENTS = "maintenance-events"
+COMMITS = RewriteCommitted | TableResult
 
 
 class OwnCommits:
-    """A `Source` over what the committer and the workers report."""
+    """A `DoorbellSource` over what the committer and the workers report."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -48,7 +49,7 @@ class OwnCommits:
 
 
 def _rings(delivery: Delivery) -> bool:
-    return isinstance(delivery.record, RewriteCommitted | TableResult)
+    return isinstance(delivery.record, COMMITS)
 
 
 def _doorbell_of(delivery: Delivery) -> Doorbell:

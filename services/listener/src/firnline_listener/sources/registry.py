@@ -7,13 +7,13 @@ from importlib import import_module
 
 from firnline_domain.errors import Misconfigured
 
-from firnline_listener.port import OpenSource, Source, Surroundings
+from firnline_listener.port import DoorbellSource, OpenSource, Surroundings
 from firnline_listener.sources.http import open_http
 
 SOURCES: Mapping[str, OpenSource] = {"http": open_http}
 
 
-def open_source(properties: Mapping[str, str], where: Surroundings) -> Source:
+def open_source(properties: Mapping[str, str], where: Surroundings) -> DoorbellSource:
     """Open the source of a section. Raises Misconfigured."""
     kind = properties.get("type", "")
     section = f"[sources.{where.name}]"

@@ -46,7 +46,7 @@ class SweepTimes:
 
 
 class Sweep:
-    """A `Source` for one catalog. What it rings for is planned anew at once."""
+    """A `DoorbellSource` for one catalog. What it rings for is planned anew at once."""
 
     def __init__(
         self,

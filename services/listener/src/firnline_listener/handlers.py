@@ -19,7 +19,7 @@ from firnline_domain.records.events import TableCommitted
 from firnline_listener.core.call_budget import CallBudget
 from firnline_listener.core.changes import drop_event, find_changes, rename_event
 from firnline_listener.core.known_tables import KnownTable, KnownTables, Place, place_of
-from firnline_listener.core.queue import OWN, Look, LookQueue
+from firnline_listener.core.queue import OWN, LookQueue, PlaceLook
 from firnline_listener.core.reader import (
     CatalogReader,
     Listed,
@@ -51,7 +51,7 @@ class CatalogWork:
 @dataclass(frozen=True)
 class _Result:
     work: CatalogWork
-    look: Look
+    look: PlaceLook
     found: tuple[Place, Seen] | Exception
 
 
@@ -101,6 +101,7 @@ class Listener:
             failed = isinstance(one.found, Exception)
             one.work.queue.end_look(one.look, now, failed)
         self._start_looks()
+        metrics.gauge("looks_waiting", sum(len(work.queue) for work in self._works()))
         return len(events)
 
     # ---- in
@@ -134,7 +135,7 @@ class Listener:
     def _works(self) -> list[CatalogWork]:
         return list({id(one): one for one in self._catalogs.values()}.values())
 
-    def _look(self, work: CatalogWork, look: Look) -> None:
+    def _look(self, work: CatalogWork, look: PlaceLook) -> None:
         """Look at a place, on a thread of the pool."""
         try:
             found: tuple[Place, Seen] | Exception = work.reader.look_at(look.place)
@@ -192,7 +193,7 @@ class Listener:
         if known is not None and place_of(known.table) != place:
             events.append(rename_event(known.table, table, now_ms))
         found = find_changes(known, table, seen.stored, now_ms)
-        self._known.put(found.known)
+        self._known.keep_table(found.known)
         return [*events, *found.events]
 
     def _on_copy(self, place: Place, seen: TableSeen) -> list[TableCommitted]:
