@@ -54,14 +54,15 @@ def missing_sort_order(known: Known, ease: float) -> RuleFinding | None:
 
 
 def most_filtered(filters: Filters, ease: float, mark: int) -> Use | None:
-    """Return the column to sort by: the one of that mark as long as it is good enough, or the one
-    that most scans filter by."""
+    """Return the column to sort by: the one with `mark` as long as it is good enough, or the one
+    that most scans filter by; None if none is good enough."""
     misses = [use for use in filters.uses if _misses_order(filters, use, ease)]
     return max(misses, key=lambda one: (column_mark(one.column) == mark, one.scans), default=None)
 
 
 def column_mark(column: str) -> int:
-    """Return the mark of a column; advice about another column is published again."""
+    """Return the CRC-32 of a column's name. A recommendation with another mark is published
+    again."""
     return zlib.crc32(column.encode())
 
 

@@ -50,7 +50,7 @@ def _can_read(old: str, new: str) -> bool:
 
 
 def _decimal_form(kind: str) -> tuple[int, int] | None:
-    """Return precision and scale."""
+    """Return (precision, scale) of a decimal type; None for any other type."""
     if not kind.startswith("decimal("):
         return None
     precision, scale = kind.removeprefix("decimal(").removesuffix(")").split(",")

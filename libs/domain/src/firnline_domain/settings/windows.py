@@ -102,8 +102,8 @@ def parse_periods(text: str) -> tuple[Period, ...]:
 
 @lru_cache(maxsize=64)  # every partition of a table asks at the same moment
 def inside_until(text: str, now_ms: int) -> int | None:
-    """Return when the period that is on now, with those that follow without a pause, ends; None
-    if none is on. Raises UnreadablePeriod."""
+    """Return when the present period ends, with those that follow without a pause, in ms since
+    1970; None if none is on. Raises UnreadablePeriod."""
     return _inside_until(parse_periods(text), now_ms)
 
 

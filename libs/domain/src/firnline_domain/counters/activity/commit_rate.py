@@ -69,5 +69,5 @@ def burst_size(most: int) -> int:
 
 
 def _leak_rate(most: int) -> float:
-    """Return commits a millisecond."""
+    """Return the commits per millisecond that the rate allows, beyond the burst."""
     return (most - burst_size(most) + 1) / HOUR_MS

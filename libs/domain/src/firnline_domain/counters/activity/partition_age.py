@@ -34,7 +34,7 @@ class HotRange(Value):
 
     @property
     def width(self) -> int:
-        """Return the width in units of time, of those that there are."""
+        """Return the number of units of time in the range, from the present on; at least 1."""
         return max(self.oldest - max(self.youngest or 0, 0) + 1, 1)
 
     def reaches_age(self, age: int) -> bool:

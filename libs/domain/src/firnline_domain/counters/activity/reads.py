@@ -54,7 +54,7 @@ class Rates(Value):
     span: int
 
     def rate_at(self, place: AgePosition) -> float:
-        """Return the rate of one partition."""
+        """Return the scans per hour of one partition."""
         units = max(self.span or place.partitions, 1)
         sums = self.spread
         if self.loads > 0:

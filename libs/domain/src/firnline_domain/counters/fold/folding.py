@@ -177,7 +177,7 @@ def _rows_changed(table: TableCounters, change: FilesChanged) -> int:
 
 
 def _in_the_way(table: TableCounters, change: FilesChanged) -> ResyncReason | None:
-    """Return why a change that fits onto the head may not be folded yet."""
+    """Return why a change that fits onto the head may not be folded yet; None if it may."""
     if table.waiting and table.waiting.absolute:
         return ResyncReason.MISSING_PARENT
     if table.open is None or table.open.snapshot_id == change.snapshot_id:

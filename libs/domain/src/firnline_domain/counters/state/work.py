@@ -113,7 +113,7 @@ class RunningTask(Value):
 
     @property
     def slots(self) -> int:
-        """Return the slots that it takes, of `SLOTS` for each place that a table has."""
+        """Return the number of slots that the task takes; each place of a table has `SLOTS`."""
         numbers = self.numbers
         cheap = numbers.get("rewrite_bytes", 1.0) <= numbers.get("cheap_bytes", 0.0)
         return slots_of(cheap, numbers.get("rewrite_cpu_s", SLOTS * SLOT_CPU_S))

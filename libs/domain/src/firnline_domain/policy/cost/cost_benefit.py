@@ -177,7 +177,7 @@ class CostBenefit(Value):
 
     @property
     def paid_at(self) -> int | None:
-        """`paid_ms`, where there is such a moment."""
+        """Return `paid_ms`; None if readers never pay."""
         return self.paid_ms if self.paid_ms < FAR_MS else None
 
     def payback_ratio(self, now_ms: int) -> float:

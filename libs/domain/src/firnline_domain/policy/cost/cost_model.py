@@ -71,8 +71,9 @@ def learned_key_share(share: float, found: float) -> float:
 
 
 def learned_factor(factor: float, foretold_s: float, took_s: float) -> float:
-    """Return the time that tasks take here compared with the model, after one that was estimated
-    with `factor`. A delayed one changes it little."""
+    """Return the factor by which tasks take longer than the model estimates, after one that was
+    estimated with `factor` at `foretold_s` seconds and took `took_s`. One task changes it
+    little."""
     ratio = (
         min(max(took_s / foretold_s, 1 / MAX_STEP_RATIO), MAX_STEP_RATIO) if foretold_s > 0 else 1.0
     )

@@ -32,7 +32,7 @@ class Price(Value):
     written_bytes: float = 0.0
 
     def in_dollars(self, limits: Thresholds) -> float:
-        """Return the cost by the table's price list."""
+        """Return the cost in dollars, by the prices in `limits`."""
         requests = self.gets * limits.price_million_gets + self.puts * limits.price_million_puts
         return self.cpu_s / HOUR_S * limits.price_cpu_hour + requests / MILLION
 

@@ -63,7 +63,8 @@ class Burden(Value):
 
     @property
     def amplification(self) -> float:
-        """Return a scan as it is against one of a tidy partition; 1 = there is no debt."""
+        """Return the time of a scan as a multiple of that of a tidy partition; 1 = there is no
+        debt."""
         return 1 + self.total_seconds() / self.tidy_s if self.tidy_s > 0 else 1.0
 
     def grow_to(self, debt: Debt, grown: Debt) -> Burden:

@@ -38,8 +38,8 @@ def pace_of(action: str, limits: Thresholds) -> float:
 
 
 def pace_after(pace: float, expected_s: float, worked_ms: int) -> float:
-    """Return the pace after one more task, which changes it by 15 % at most. `expected_s`: at a
-    pace of 1."""
+    """Return the pace, a factor of the estimated time, after one more task, which changes it by 15
+    % at most. `expected_s`: the seconds at a pace of 1."""
     return learned_factor(pace, pace * expected_s, worked_ms / 1000)
 
 

@@ -26,8 +26,8 @@ def _not_now(table: Table, limits: Thresholds, now_ms: int) -> TableHold | None:
 
 
 def find_rewrite_hold(table: Table, limits: Thresholds, now_ms: int) -> TableHold | None:
-    """Return what holds rewrites back: they also yield to other maintainers and keep the commit
-    rate."""
+    """Return the hold of the table's rewrites, which also yield to other maintainers and keep the
+    commit rate; None if there is none."""
     if hold := _not_now(table, limits, now_ms) or _maintainer_hold(table, limits, now_ms):
         return hold
     work = table.work
@@ -42,16 +42,16 @@ def find_rewrite_hold(table: Table, limits: Thresholds, now_ms: int) -> TableHol
 
 
 def find_pause(table: Table, limits: Thresholds) -> TableHold | None:
-    """Return what holds back even an order that has a deadline: an operator's pause, and shadow
-    mode."""
+    """Return the hold that also stops orders with a deadline: an operator's pause, shadow mode, or
+    files that cannot be read; None if there is none."""
     if table.pause is not None:
         return _pause_hold(table.pause)
     return _unread_hold(table) or _shadow_hold(limits)
 
 
 def hold_changes_ms(table: Table, limits: Thresholds, now_ms: int) -> int | None:
-    """Return when time alone changes or ends the hold: then the table's state is published
-    again."""
+    """Return when time alone changes or ends the hold, in ms since 1970: the table's state is
+    published again then. None = time alone changes nothing."""
     if hold := find_rewrite_hold(table, limits, now_ms):
         return hold.until_ms
     # Both are readable, for else there was a hold.

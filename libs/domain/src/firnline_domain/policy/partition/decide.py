@@ -146,7 +146,8 @@ def _shares_a_commit(table: Table, hold: TableHold, now_ms: int) -> bool:
 def _blocking_reason(
     table: Table, partition: Partition, limits: Thresholds, now_ms: int
 ) -> tuple[Reason, int | None] | None:
-    """Return what forbids an order, whatever the debt, and until when."""
+    """Return why the partition gets no order, whatever its debt, and until when (None = until an
+    event); None if nothing forbids one."""
     counters, work = table.counters, partition.work
     if counters.removed:
         return Reason.REMOVED, None

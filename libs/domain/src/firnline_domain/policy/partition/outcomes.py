@@ -167,8 +167,8 @@ def after_success(
 
 
 def _oldest_left_ms(work: PartitionWork, holds: Debt) -> int | None:
-    """Return the time of the oldest equality delete that is left: those that came meanwhile, unless
-    there are more."""
+    """Return when the oldest remaining equality delete came, in ms since 1970: the first since the
+    pass began, or an earlier one if more remain. None if none remains."""
     if not holds.equality_deletes:
         return None
     if holds.equality_deletes > work.arrived.equality_deletes:

@@ -122,7 +122,8 @@ def _estimate_bins(
 
 
 def dead_rows_since(partition: Partition) -> int | None:
-    """Return when the dead rows began to gather in the files that no order has chosen since."""
+    """Return when the dead rows began to gather in the files that no order has chosen since, in ms
+    since 1970; None if there are none."""
     work = partition.work
     if work.positions_since_ms is None:
         return None

@@ -68,8 +68,8 @@ def turnaround_after(known_ms: int, took_ms: int) -> int:
 
 
 def delete_age_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """Order what keeps the deadline: the pass that has begun, or whatever removes equality deletes
-    and rewrites the least."""
+    """Order the pass that has begun, or whatever removes the equality deletes and rewrites the
+    least, when their deadline requires it. None without a deadline."""
     partition, settings = given.partition, given.settings
     at_ms = due_ms(given.table, partition, settings)
     if at_ms is None or at_ms > given.now_ms:

@@ -51,7 +51,8 @@ def is_frozen(given: PolicyInput) -> bool:
 
 
 def closed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """Order the last rewrite. Where global deletes came they are applied first."""
+    """Order the last rewrite of a closed partition, after its global deletes were applied. None if
+    it is never closed."""
     at_ms = freezes_at_ms(given.partition, given.settings)
     if at_ms is None or at_ms > given.now_ms:
         return None if at_ms is None else TriggerState(at_ms)

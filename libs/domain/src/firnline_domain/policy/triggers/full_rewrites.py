@@ -50,7 +50,8 @@ def full_at_ms(partition: Partition, limits: Thresholds) -> int | None:
 
 
 def full_interval_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """Order it, unless writers are at work in the partition."""
+    """Order the full rewrite whose interval is over, unless writers are at work in the partition.
+    None without an interval."""
     at_ms = full_at_ms(given.partition, given.settings)
     if at_ms is None or at_ms > given.now_ms:
         return None if at_ms is None else TriggerState(at_ms)

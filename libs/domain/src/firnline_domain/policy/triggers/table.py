@@ -281,7 +281,8 @@ def _read_debt_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
 
 
 def _objective_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """At any price."""
+    """Order when an objective is in danger, also before readers have paid for it, if the order
+    spares them anything. None if no objective is in danger."""
     at_ms = endangered_ms(given.partition, given.debt, given.counted, given.settings)
     if at_ms is None:
         return None

@@ -56,9 +56,9 @@ def v2_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
 
 
 def after_rewrite(table: Table, partition: Partition, task: RunningTask, limits: Thresholds) -> int:
-    """Return `PartitionWork.v2_left` when a task is done. A merge or a sort does not change it, nor
-    does a slice that others follow; a slice that removed some may have left what the next one can
-    remove."""
+    """Return the number of files for `PartitionWork.v2_left` when a task is done. A merge or a sort
+    does not change it, nor does a slice that others follow; a slice that removed some may have left
+    what the next one can remove."""
     if task.action not in TAKES_DELETES or partition.work.unfinished is not None:
         return partition.work.v2_left
     left = v2_files(table, partition, limits)

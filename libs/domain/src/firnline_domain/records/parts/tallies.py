@@ -143,7 +143,7 @@ class FileTally(Value):
 
     @property
     def delete_records(self) -> int:
-        """Deletes of every kind."""
+        """Return the number of records in all delete files and vectors."""
         positional = self.position_deletes.records + self.deletion_vectors.records
         return self.equality_deletes.records + positional
 
