@@ -12,7 +12,7 @@ class OffsetTracker:
 
     @property
     def next_to_read(self) -> int:
-        """The offset after the last record read."""
+        """Return the offset after the last record read."""
         return self._next
 
     @property

@@ -59,7 +59,8 @@ def _hash_block(columns: Sequence[pa.Array], distinct: Sequence[Hashes | None]) 
 
 
 def _hash_dictionary(column: pa.Array) -> Hashes | None:
-    """Hash each value of a dictionary once, and NULL at the end."""
+    """Hash each value of a dictionary once, and NULL at the end; None for a column without a
+    dictionary."""
     if not pa.types.is_dictionary(column.type):
         return None
     return np.append(_hash_column(column.dictionary, None), NULL)

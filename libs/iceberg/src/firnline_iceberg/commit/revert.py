@@ -45,7 +45,7 @@ class UndoPlan:
 
     @property
     def head(self) -> int:
-        """Return what has to be the head of the ref now."""
+        """Return the snapshot that must be the head of the ref now."""
         return self.snapshot_ids[0]
 
 

@@ -184,7 +184,8 @@ class OAuth2:
 
 
 def _end_of(token: str) -> float | None:
-    """Return `exp` of a JSON web token; None for any other token."""
+    """Return when a JSON web token ends (`exp`), in seconds since 1970; None for any other
+    token."""
     try:
         part = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))

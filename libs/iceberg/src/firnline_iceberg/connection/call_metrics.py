@@ -47,7 +47,8 @@ def catalog_now_ms(catalog: str) -> int | None:
 
 
 def parse_date(headers: Mapping[str, str]) -> float | None:
-    """Parse HTTP's `Date`."""
+    """Parse HTTP's `Date` into seconds since 1970; None if there is none, or it cannot be
+    parsed."""
     try:
         return parsedate_to_datetime(headers["Date"]).timestamp()
     except (KeyError, ValueError, OverflowError):

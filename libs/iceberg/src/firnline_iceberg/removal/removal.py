@@ -389,8 +389,8 @@ class ExpiredRemoval:
         return 1 if found is None else DELETED
 
     def remove_allowed(self, paths: Sequence[str]) -> int:
-        """Remove those that may go, counted as by `_delete_some`. Raises OSError; some are gone
-        then."""
+        """Remove the files that may be removed, and return their number, counted as by
+        `_delete_some`. Raises OSError, after which some are removed."""
         going = list[str]()
         for path in paths:
             if why := self._why_kept(path):

@@ -82,7 +82,8 @@ class Swept:
 
     @property
     def due_ms(self) -> int | None:
-        """Return when a list that was too young comes of age."""
+        """Return when the first list that was too young is old enough, in ms since 1970; None if
+        none was."""
         moments = (one.until_ms for one in self.left if one.until_ms is not None)
         return min(moments, default=None)
 

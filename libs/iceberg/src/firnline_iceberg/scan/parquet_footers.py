@@ -210,7 +210,8 @@ def _physical_value(raw: Any, column: Any, kind: IcebergType) -> Any:
 
 
 def _scale_time(raw: Any, column: Any, logical: str, nanos: int) -> int | None:
-    """Convert a time. `nanos`: of one unit of the table's type. Rounded down."""
+    """Convert a date or timestamp of Parquet to units of `nanos` ns, rounded down; None for other
+    types."""
     if logical == "DATE":
         return int(raw) * DAY_MICROS * 1_000 // nanos
     if logical != "TIMESTAMP" or not isinstance(raw, int):

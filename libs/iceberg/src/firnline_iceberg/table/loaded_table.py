@@ -103,7 +103,7 @@ class LoadedTable:
 
     @property
     def format_version(self) -> int:
-        """1, 2 or 3."""
+        """Return the format version: 1, 2 or 3."""
         return self.metadata.format_version
 
     @property
