@@ -52,7 +52,8 @@ class Attempt:
 
     @property
     def request(self) -> Request | None:
-        """Return what was sent, or may have been."""
+        """Return the request that was sent, or may have been; None if its metadata was not written
+        for the whole plan."""
         written = self.outcome.written
         if written is None or len(written.snapshot_ids) != len(self.plan):
             return None

@@ -409,7 +409,7 @@ class Committer:
 
 
 def _read_marks(batch: ResultBatch, table: LoadedTable, result: RewriteFinished) -> Marks | None:
-    """Read the marks of earlier slices, once per task. Raises RetryLater."""
+    """Read the marks of earlier slices, once per task; None if it has none. Raises RetryLater."""
     if result.task_id not in batch.marks:
         batch.marks[result.task_id] = marks_of(table, result)
     return batch.marks[result.task_id]

@@ -62,7 +62,7 @@ def cached_reads_of(table: LoadedTable) -> CachedReads:
 
 
 def _array_weight(*arrays: Positions) -> int:
-    """Return the size of the arrays, in manifest entries."""
+    """Return the bytes of the arrays, as a number of manifest entries."""
     return sum(array.nbytes for array in arrays) // ENTRY_BYTES
 
 

@@ -190,7 +190,8 @@ class _Case:
         return tuple(mark for mark in marks if named_by(mark, self.result.scope, numbers))
 
     def came_back(self, dead: PositionSet) -> str | None:
-        """Return an input of which a row that was masked as deleted is not deleted at the head."""
+        """Return the path of an input with a row that was masked as deleted and is not deleted at
+        the head; None if there is none."""
         if not self.applied_gone:
             return None
         for file in input_files(self.touched_part):

@@ -80,7 +80,8 @@ def _waiting_text(state: TableState) -> str:
 
 
 def _nearest_threshold(part: PartitionState) -> tuple[float, float, float] | None:
-    """Return (share, files, threshold) of the kind of file that is nearest to its threshold."""
+    """Return (share, files, threshold) of the kind of file that is nearest to its threshold; None
+    unless the partition accumulates files."""
     if part.reason != Reason.ACCUMULATING:
         return None
     numbers, found = part.numbers, []

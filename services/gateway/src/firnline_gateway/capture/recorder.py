@@ -72,7 +72,8 @@ class EventRecorder:
         self.record_changes(aside, [change], self._now_ms(), "reconciled")
 
     def _metadata_bytes(self, event: TableCommitted) -> int | None:
-        """Return the metadata size from the newest answer, which may precede this commit's."""
+        """Return the bytes of the table's metadata in the newest answer, which may precede this
+        commit's; None if none was seen."""
         names = (event.table.prefix, *event.table.namespace, event.table.name)
         if event.change is not TableChange.COMMITTED:
             self.sizes.forget_table(names)

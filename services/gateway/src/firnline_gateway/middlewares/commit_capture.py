@@ -239,7 +239,8 @@ class CommitCapture(Middleware):
         return replace(change, uuid=found or known)
 
     async def _uuid_in_answer(self, answer: Body) -> str | None:
-        """Return the uuid that an answer names. A short one is read at once, as a short call is."""
+        """Return the table uuid in an answer; None if it contains none. A short answer is read at
+        once, others in a thread."""
         if answer.at_once is not None:
             return uuid_in(answer.at_once)
         async with self._reading:

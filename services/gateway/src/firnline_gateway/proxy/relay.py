@@ -63,7 +63,7 @@ def _decode_header(raw: bytes) -> str:
 
 def header_text(raw: RawHeaders, name: str, max_signs: int) -> str | None:
     """Return a header's text as an event can carry it: stray bytes replaced, at most `max_signs`
-    characters."""
+    characters. None without the header."""
     wanted = name.lower().encode()
     found = next((value for spelt, value in raw if spelt.lower() == wanted), None)
     return None if found is None else _decode_header(found[: 4 * max_signs])[:max_signs]

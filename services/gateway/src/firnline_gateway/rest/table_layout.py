@@ -102,7 +102,8 @@ def _partition_clock(
     fields: tuple[_Field, ...],
     names: Mapping[int | None, str],
 ) -> PartitionClock | None:
-    """Return the finest of a spec's time fields; of text fields, which may be dates, the first."""
+    """Return the finest of a spec's time fields; of text fields, which may be dates, the first.
+    None if it has neither."""
     types = {one.id: one.type for one in fields}
     found = []
     for position, field in enumerate(spec):

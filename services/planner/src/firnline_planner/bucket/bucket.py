@@ -102,19 +102,19 @@ class PlannerBucket:
 
     @property
     def promise_used(self) -> float:
-        """The age of the oldest equality delete over the age that its table promises, the worst of
-        all; above 1 = broken."""
+        """Return the age of the oldest equality delete divided by the age that its table promises,
+        the worst of all tables; above 1 = broken."""
         ages = ((self._now_ms - one.oldest_ms) / one.max_age_ms for one in self._promised.values())
         return max(ages, default=0.0)
 
     @property
     def off_objective(self) -> int:
-        """Partitions that miss an objective of their table."""
+        """Return the number of partitions that miss an objective of their table."""
         return sum(self._off_objective.values())
 
     @property
     def in_flight(self) -> int:
-        """Partitions with an order out."""
+        """Return the number of partitions with an order out."""
         return sum(self._in_flight.values())
 
     @property

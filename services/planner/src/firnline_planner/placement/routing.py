@@ -70,7 +70,7 @@ class Routing:
 
     @property
     def load(self) -> int:
-        """Return the steps a minute in the last complete window."""
+        """Return the steps per minute in the last complete window."""
         return self._load.total
 
     def start_time_anew(self) -> None:

@@ -129,7 +129,8 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
 
 
 def _next_publication_ms(context: TableContext, table: Table) -> int | None:
-    """Return when time alone changes the table's state."""
+    """Return when time alone changes the table's state, in ms since 1970; None = only an event
+    does."""
     if table.counters.removed:
         return context.now_ms + REMEMBER_REMOVED_MS
     return earliest_of(
@@ -236,7 +237,7 @@ def action_numbers(table: Table, limits: Thresholds, now_ms: int) -> dict[str, d
 
 
 def expiry_plan(table: Table, limits: Thresholds, now_ms: int) -> ExpiryPlan | None:
-    """Return the expiry that was announced and has not begun yet."""
+    """Return the expiry that was announced and has not begun yet; None if there is none."""
     going = table.work.expiry.going
     begins = begins_ms(table, limits, now_ms)
     if table.work.expiry.reason != ExpiryReason.GRACE_PERIOD or begins <= now_ms:
@@ -269,7 +270,8 @@ class Statuses:
 
 
 def reads_state(table: Table, limits: Thresholds, now_ms: int) -> TableReads | None:
-    """Return how often the most read partitions are read, and the rate in force."""
+    """Return the scans per hour of the most read partitions, and the rate in force; None before the
+    first report."""
     if (reads := table.work.reads) is None:
         return None
     place = reads.most_read(table.counters.totals.partitions)

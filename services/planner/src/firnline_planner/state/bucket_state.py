@@ -109,7 +109,7 @@ class BucketState:
         return self.table_at(ref_key(table_key, ref))
 
     def table_at(self, key: bytes) -> Table | None:
-        """Return the table of a key from `heads`."""
+        """Return the table of a key from `heads`; None if it is not there."""
         table = self._read_value(key, table_from)
         assert table is None or isinstance(table, Table)
         return None if table is None else self._with_pause(table)

@@ -110,7 +110,8 @@ def yield_to_writers(table: LoadedTable, ref: str, now_ms: int) -> None:
 
 
 def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:
-    """Return a branch with a young commit on top of the head of `ref`."""
+    """Return a branch whose head is younger than `since_ms` and descends from the head of `ref`;
+    None if there is none."""
     head = table.head_id(ref)
     for name, other in table.metadata.refs.items():
         if name in (ref, MAIN) or other.snapshot_ref_type is not SnapshotRefType.BRANCH:
@@ -123,7 +124,8 @@ def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:
 
 
 def _staged_wap_id(table: LoadedTable, since_ms: int) -> str | None:
-    """Return the `wap.id` of a young snapshot that no ref has reached yet."""
+    """Return the `wap.id` of a snapshot younger than `since_ms` that no ref has reached yet; None
+    if there is none."""
     reached = [one for r in table.metadata.refs.values() for one in table.ancestors(r.snapshot_id)]
     published = {_summary_value(one, PUBLISHED) for one in reached} | {
         _summary_value(one, WAP_ID) for one in reached

@@ -149,7 +149,7 @@ def _run_group(order: StageOrder, group: GroupOrder, io: FileIO, deletes: Delete
 
 
 def _earlier_tries() -> int:
-    """Return how often Spark has tried this task before; 0 outside of one."""
+    """Return the number of times that Spark has tried this task before; 0 outside of one."""
     context = TaskContext.get()
     return context.attemptNumber() if context is not None else 0
 

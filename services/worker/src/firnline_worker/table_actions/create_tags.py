@@ -66,8 +66,8 @@ class _Head(Value):
 
 
 def _head_before(table: LoadedTable, end_ms: int) -> _Head | None:
-    """Return the head of `main` at a time, by its own log as readers' time travel does; rollbacks
-    are in it."""
+    """Return the head of `main` before a time, by the table's own log as readers' time travel does,
+    with its rollbacks; None if it is unknown or expired."""
     log = [_Head(one.snapshot_id, one.timestamp_ms) for one in table.metadata.snapshot_log]
     if not log and (head := table.head_id(MAIN)) is not None:  # some catalogs keep none
         log = [_Head(head, table.snapshot(head).timestamp_ms)]

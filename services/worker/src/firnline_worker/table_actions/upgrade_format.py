@@ -150,7 +150,7 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
 
 
 def find_obstacle(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:
-    """Return why a table cannot become v3 now."""
+    """Return (reason, text) why a table cannot become v3 now; None if it can."""
     if table.format_version < 2:
         return "format_version_1", "a v1 table becomes v2 first: set format-version=2"
     if found := unready_writers(table, limits, now_ms):

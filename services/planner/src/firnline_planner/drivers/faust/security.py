@@ -61,7 +61,8 @@ def aiokafka_options(connection: KafkaConnection) -> dict[str, Any]:
 
 
 def faust_credentials(connection: KafkaConnection) -> CredentialsT | None:
-    """Return the credentials in the form that Faust's app takes. Raises Misconfigured."""
+    """Return the credentials in the form that Faust's app takes; None if the connection needs none.
+    Raises Misconfigured."""
     options = aiokafka_options(connection)
     if "sasl_mechanism" in options:
         return SASLCredentials(
