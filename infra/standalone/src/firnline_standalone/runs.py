@@ -92,7 +92,7 @@ class TaskBatches:
         return replace(order, batch_size=several) if isinstance(order, RewriteFiles) else order
 
     def _next_order(self, order: Order, event: Any) -> Order | None:
-        """Return the order of the next slice, or of another try."""
+        """Return the order of the next slice, or of another try; None if none follows."""
         if not isinstance(order, RewriteFiles):
             return None
         if isinstance(event, RewriteCommitted):

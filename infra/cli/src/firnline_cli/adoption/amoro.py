@@ -40,7 +40,7 @@ def _convert_interval(never_ms: int) -> Callable[[str], str | None]:
 
 
 def _convert_duration(text: str) -> str | None:
-    """Convert `720min` or `7 d` to milliseconds."""
+    """Convert `720min` or `7 d` to milliseconds, as text; None if it is no duration."""
     match = _DURATION.fullmatch(text.lower())
     if match is None or match[2] not in _UNITS_MS:
         return None

@@ -138,7 +138,8 @@ def by_manifests(
 
 
 def _max_weight(partitions: Iterable[tuple[FileTally, int]], limits: Thresholds) -> float:
-    """Return the highest weight of a partition; 0 for a table that is only to be watched."""
+    """Return the highest gain per hour of a partition, in its readers' seconds per second of work;
+    0 if the table is not to be maintained."""
     if not limits.enabled:
         return 0.0
     found = (list_offers(holds, limits, reaching) for holds, reaching in partitions)

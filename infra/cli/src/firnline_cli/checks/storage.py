@@ -182,7 +182,8 @@ def storage_remedy(text: str, place: str, right: str, where: str) -> str:
 
 
 def _date_of(end_point: str) -> float:
-    """Return the storage's date. A refusal also has a date."""
+    """Return the storage's time in seconds since 1970. A refusal also has one. Raises Failed,
+    NotTried."""
     import requests
     from firnline_iceberg.connection.call_metrics import parse_date
 
