@@ -263,8 +263,8 @@ def _is_ill_sized(given: PolicyInput) -> bool:
 
 
 def _old_debt_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """Rewrite a debt below every threshold if readers pay enough for it, and it is `max_age_ms`
-    old."""
+    """Rewrite a debt below every threshold when it is `max_age_ms` old, as `_weighed_due` does; not
+    a lone small file, nor a debt that `_size_error_due` orders."""
     since_ms = given.partition.work.debt_since_ms
     if since_ms is None or not given.is_worth_it:
         return LATER
@@ -281,8 +281,8 @@ def _read_debt_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
 
 
 def _objective_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """Order when an objective is in danger, also before readers have paid for it, if the order
-    spares them anything. None if no objective is in danger."""
+    """Order when an objective is in danger, also before readers have paid for it; not for a lone
+    small file. None if no objective is in danger."""
     at_ms = endangered_ms(given.partition, given.debt, given.counted, given.settings)
     if at_ms is None:
         return None
@@ -292,7 +292,8 @@ def _objective_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
 
 
 def _weighed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    """Order, as soon as readers have paid for it or it has waited long enough."""
+    """Order as soon as readers have paid for the rewrite, or it has waited long enough; until then
+    wait for that moment."""
     from_ms = given.weighed.from_ms
     if given.now_ms < from_ms:
         return TriggerState(from_ms, _debt_decision(given, Reason.MINIMUM_GAIN))
