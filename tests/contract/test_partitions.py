@@ -25,6 +25,7 @@ from firnline_adapters.kafka import client as adapters
 from firnline_adapters.kafka.client import KafkaPublisher
 from firnline_adapters.kafka_admin.replication import Replication
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.policy_file import PolicyFile
 from firnline_adapters.records.codec import RecordCodec
 from firnline_cli.__main__ import main
 from firnline_domain.identity import bucket_of
@@ -167,7 +168,10 @@ def driver_at(kafka: str, folder: Path) -> FaustDriver:
     )
     app, log = faust_app(settings, folder), Log("planner")
     reader = InputReader(RecordCodec(), log)
-    return FaustDriver(app, settings, reader, Thresholds(), log, lambda _: pytest.fail("stopped"))
+    policies = PolicyFile(None, log)
+    return FaustDriver(
+        app, settings, reader, Thresholds(), policies, log, lambda _: pytest.fail("stopped")
+    )
 
 
 class UnplacedFaust(faust_driver.AIOKafkaProducer):

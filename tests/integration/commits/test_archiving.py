@@ -106,7 +106,7 @@ def test_columns_and_partitions_change_and_the_archive_follows(world: World) -> 
 def test_a_purge_of_the_table_looks_into_its_archive(world: World) -> None:
     def seen(where: str) -> PurgeLook:
         table = world.table()
-        return look_for_rows(table, archive_of(world.tables, table), where, {}, now_ms())
+        return look_for_rows(table, archive_of(world.tables, table, {}), where, {}, now_ms())
 
     said = {"firnline.archive.table": "cold"}  # of the namespace
     world.lake.update_namespace_properties(world.namespace, updates=said)

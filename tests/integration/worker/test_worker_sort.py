@@ -111,13 +111,15 @@ def opened(lab: Lab, column: str, value: Any) -> int:
     return int(lab.java.iceberg.relocated.com.google.common.collect.Iterables.size(found))
 
 
-def test_files_in_the_tables_own_order_say_so(lab: Lab, rewritten: Rewritten) -> None:
-    lab.create("k BIGINT, v STRING", **{"firnline.sort": "order"})
+@pytest.mark.parametrize("setter", ["table", "policy"])
+def test_files_in_the_tables_own_order_say_so(lab: Lab, rewritten: Rewritten, setter: str) -> None:
+    lab.create("k BIGINT, v STRING", **({"firnline.sort": "order"} if setter == "table" else {}))
     lab.sql("ALTER TABLE {t} WRITE LOCALLY ORDERED BY k NULLS LAST")
     fill(lab)
     lab.sql("INSERT INTO {t} VALUES (NULL, 'no key'), (5, 'five')")
     assert lab.table().metadata.default_sort_order_id == 1
-    rewritten(action="sort", min_dead_ratio=1.0)
+    policies = {"policy:lake.**:firnline.sort": "order"} if setter == "policy" else {}
+    rewritten(action="sort", min_dead_ratio=1.0, policies=policies)
     [one] = files(lab)
     assert one.sort_order_id == 1
     assert keys(one)[-1] is None

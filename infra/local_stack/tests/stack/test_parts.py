@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from firnline_adapters.policy_file import read_policies
 from firnline_local.__main__ import settings_of
 from firnline_local.stack.parts import (
     ALL,
@@ -82,3 +83,19 @@ def test_settings_of_one_part_go_over_those_of_the_stack(tmp_path: Path) -> None
     assert "A" not in command_of("catalog", state, where, settings).env
     with pytest.raises(UnknownPart):
         settings_of('{"zookeeper": {"A": "1"}}')
+
+
+def test_the_planner_of_a_stack_has_its_own_file_of_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_CONFIG", "/etc/of/another/fleet.toml")
+    state, where = StateDir.from_path(tmp_path), Addresses(pick_ports({}))
+    state.make_config()
+    assert command_of("worker", state, where).env["FIRNLINE_CONFIG"] == ""
+    path = Path(command_of("planner", state, where).env["FIRNLINE_CONFIG"])
+    assert read_policies(str(path)).problems == ()
+    example = path.read_text().replace("# [[", "[[").replace("# match", "match")
+    path.write_text(example.replace('# "firn', '"firn'))
+    assert len(read_policies(str(path)).policies) == 1
+    state.make_config()  # the next start leaves it as it is
+    assert len(read_policies(str(path)).policies) == 1

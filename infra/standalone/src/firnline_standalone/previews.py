@@ -119,7 +119,7 @@ def _preview_rewrite(
     refuse_unclear_paths(live)
     target, limit = target_bytes_of(table.properties), time_span_limit(table)
     if order.action == Action.SORT:
-        wish = sort_wish(settings_of(tables, table))
+        wish = sort_wish(settings_of(tables, table, order.policies))
         chosen, _ = sort_plan(table, live, replace(order, max_bytes=0), wish, target)
     else:
         vectors = table.format_version >= VECTORS
@@ -143,7 +143,7 @@ def _preview_rewrite(
 def _preview_expiry(
     tables: Tables, table: LoadedTable, order: ExpireSnapshots, now_ms: int
 ) -> Preview:
-    settings = settings_of(tables, table)
+    settings = settings_of(tables, table, order.policies)
     if why := refusal_reason(order, settings, now_ms):
         return Preview(refused=why)
     retention_ms, least = configured_retention(settings)
@@ -173,7 +173,7 @@ def _preview_manifests(table: LoadedTable) -> Preview:
 def _preview_partitions(
     tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int
 ) -> Preview:
-    settings = settings_of(tables, table)
+    settings = settings_of(tables, table, order.policies)
     limits = resolve_thresholds(settings, Thresholds(partition_ttl_h=order.numbers["ttl_h"]))
     if why := refusal_of_partitions(order, limits, now_ms):
         return Preview(refused=": ".join(why))
@@ -200,7 +200,7 @@ def _preview_archiving(
 
 
 def _preview_tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
-    limits = resolve_thresholds(settings_of(tables, table))
+    limits = resolve_thresholds(settings_of(tables, table, order.policies))
     if why := refusal_of_tags(limits, order.ordered_at_ms, now_ms):
         return Preview(refused=": ".join(why))
     wanted = wanted_tags(table, limits, now_ms)
@@ -214,7 +214,7 @@ def _preview_tags(tables: Tables, table: LoadedTable, order: TableOrder, now_ms:
 
 def _preview_upgrade(tables: Tables, table: LoadedTable, order: TableOrder, now_ms: int) -> Preview:
     """Preview a format upgrade, with the delete files that become vectors afterwards."""
-    limits = resolve_thresholds(settings_of(tables, table))
+    limits = resolve_thresholds(settings_of(tables, table, order.policies))
     if why := refusal_of_upgrade(order, limits, now_ms):
         return Preview(refused=": ".join(why))
     held = v2_deletes(table, table.head(MAIN).snapshot_id)
@@ -256,7 +256,7 @@ def _preview_orphans(tables: Tables, table: LoadedTable, order: TableOrder, now_
     writing a file."""
     refuse_unclear(tables, table)
     older_than_ms = now_ms - int(order.numbers["min_age_h"] * HOUR_MS)
-    inventory = inventory_of(tables, table)
+    inventory = inventory_of(tables, table, order)
     found = find_orphans(table, RetainedNames(table), Storage(table), older_than_ms, inventory)
     return Preview(files=len(found.files), bytes=found.total_bytes)
 

@@ -21,7 +21,7 @@ from firnline_domain.errors import (
 )
 from firnline_domain.identity import CATALOG, TableName
 from firnline_iceberg.storage.vended_file_io import VendedFileIO
-from firnline_iceberg.table.catalog_client import Tables
+from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.loaded_table import TableGone
 from prometheus_client import REGISTRY
 from pyiceberg.partitioning import PartitionSpec
@@ -29,6 +29,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.types import LongType, NestedField
+
+from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
 
 NAME = TableName("u", ("db",), "t")
 
@@ -305,3 +307,14 @@ def test_a_table_has_no_say_in_how_its_files_are_reached(
     told = {**table.io.properties, **found.config}
     assert {name: told[name] for name in ours} == ours
     assert not properties.items() & told.items()
+
+
+def test_the_policies_of_a_task_are_weaker_than_namespace_and_table() -> None:
+    catalog = MemoryCatalog("memory://")
+    schema = Schema(NestedField(1, "id", LongType()))
+    catalog.make("db.t", schema, **{"firnline.a": "table", "policy:x:firnline.d": "forged"})
+    catalog.namespaces["db",] = {"firnline.b": "namespace"}
+    tables = MemoryTables(catalog)
+    policies = {f"policy:x:firnline.{name}": "policy" for name in "abc"}
+    found = settings_of(tables, tables.load_named(("db",), "t"), policies)  # type: ignore[arg-type]
+    assert found == {**policies, "firnline.a": "table", "namespace:firnline.b": "namespace"}

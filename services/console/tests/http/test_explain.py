@@ -62,11 +62,13 @@ def test_every_origin_is_told(sources: Sources) -> None:
         "firnline.rewrite.min-fragments": "3",
         "firnline.rewrite.max-age-ms": "60000",
         "namespace:firnline.retain.hours": "24",
+        "policy:lake.*.events_*:firnline.group": "default",
     }
     found = sources(settings, Thresholds(min_position_deletes=5))
     assert found["firnline.rewrite.min-fragments"] == ("3", "table property")
     assert found["firnline.rewrite.max-age-ms"] == ("60000", "table property")
-    assert found["firnline.retain.hours"] == ("24", "namespace property")
+    assert found["firnline.retain.hours"] == ("24", "property of namespace shop")
+    assert found["firnline.group"] == ("default", "policy lake.*.events_*")
     assert found["firnline.rewrite.min-position-deletes"] == (
         "5",
         "deployment (the planner's environment)",

@@ -10,6 +10,7 @@ from firnline_adapters import clock
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.kafka_admin.topics import require_topics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.policy_file import PolicyFile
 from firnline_adapters.records.codec import RecordCodec
 from firnline_adapters.records.signing import signer_of
 from firnline_domain.errors import Misconfigured
@@ -30,7 +31,7 @@ LIVES = {
     "faust": "firnline_planner.drivers.faust.driver",
     "kafka": "firnline_planner.drivers.kafka.serve",
 }
-Serve = Callable[[PlannerSettings, InputReader, Thresholds, Log], None]
+Serve = Callable[[PlannerSettings, InputReader, Thresholds, PolicyFile, Log], None]
 
 
 def thresholds_of(settings: PlannerSettings) -> Thresholds:
@@ -61,7 +62,7 @@ def run(settings: PlannerSettings, log: Log) -> None:
     signer = signer_of(settings)
     require_topics(settings.broker, wanted, settings.buckets)
     reader = InputReader(RecordCodec(SchemaTopic(settings.broker).find_schema), log, signer)
-    serve(settings, reader, defaults, log)
+    serve(settings, reader, defaults, PolicyFile(settings.config, log), log)
 
 
 def _load_driver(driver: str) -> Serve:

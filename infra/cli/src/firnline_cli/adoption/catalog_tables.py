@@ -12,6 +12,7 @@ from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, refus
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
 from firnline_domain.settings.thresholds import ExpiryMode, Thresholds, resolve_thresholds
 from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
@@ -81,6 +82,7 @@ class CatalogLake:
     fleet: Thresholds
     sleep: Callable[[float], None]
     now: Callable[[], float]
+    policies: TablePolicies = NO_POLICIES
     _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
 
     @property
@@ -140,13 +142,14 @@ class CatalogLake:
     def _thresholds_of(self, table: LoadedTable) -> Thresholds:
         return resolve_thresholds(self._settings_of(table), self.fleet)
 
-    def _settings_of(self, table: LoadedTable) -> dict[str, str]:
+    def _settings_of(self, table: LoadedTable) -> Mapping[str, str]:
         namespace = table.identity.namespace
         if namespace not in self._namespaces:
             self._namespaces[namespace] = self._retry(
                 lambda: self.tables.namespace_properties(table.identity)
             )
-        return dict(with_namespace(table.properties, self._namespaces[namespace]))
+        found = with_namespace(table.properties, self._namespaces[namespace])
+        return self.policies.with_policies(table.identity, found)
 
     def _retry(self, read: Callable[[], T]) -> T:
         for left in reversed(range(TRIES)):

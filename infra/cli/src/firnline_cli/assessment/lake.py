@@ -15,6 +15,7 @@ from firnline_adapters.config.redaction import redact
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.table.catalog_client import Tables
@@ -40,6 +41,7 @@ class AssessedLake:
     fleet: Thresholds
     connections: int
     now_ms: int
+    policies: TablePolicies = NO_POLICIES
     sleep: Callable[[float], None] = time.sleep
     unlisted: dict[str, str] = field(default_factory=dict)
     _properties: dict[Name, dict[str, str]] = field(default_factory=dict)
@@ -100,9 +102,9 @@ class AssessedLake:
             return TableAssessment(name, error=f"{type(error).__name__}: {error_line(error)}")
 
     def _assess(self, table: LoadedTable) -> TableAssessment:
-        settings = with_namespace(
-            table.properties, self._namespace_properties(table.identity.namespace)
-        )
+        of_namespace = self._namespace_properties(table.identity.namespace)
+        own = with_namespace(table.properties, of_namespace)
+        settings = self.policies.with_policies(table.identity, own)
         found = read_table(table, settings, self.now_ms)
         name = (*table.identity.namespace, table.identity.name)
         facts = found.facts

@@ -12,6 +12,7 @@ from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.commit.partition_last_change import LastChanges
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
@@ -43,6 +44,7 @@ class Forecasts:
     tables: Tables
     fleet: Thresholds
     more: Mapping[str, str]
+    policies: TablePolicies = NO_POLICIES
     unlisted: Unlisted = field(default_factory=dict)
     _namespaces: dict[Name, dict[str, str]] = field(default_factory=dict)
 
@@ -85,7 +87,8 @@ class Forecasts:
     def _read_seen(self, table: LoadedTable) -> SeenTable:
         head = table.head_id(MAIN)
         own = {**table.properties, **self.more}
-        settings = with_namespace(own, self._namespace_properties(table.identity.namespace))
+        layered = with_namespace(own, self._namespace_properties(table.identity.namespace))
+        settings = self.policies.with_policies(table.identity, layered)
         changes = LastChanges(table)
         entries = () if head is None else live_entries(table, head, Detail.COUNTS)
         manifests = () if head is None else table.manifests_of(table.snapshot(head))

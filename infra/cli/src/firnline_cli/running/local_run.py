@@ -104,7 +104,7 @@ class Here:
             shutil.rmtree(state, ignore_errors=True)
 
     def _choose_tasks(self, now_ms: int) -> Chosen:
-        forecasts = Forecasts(self._tables, self.defaults, {})
+        forecasts = Forecasts(self._tables, self.defaults, {}, self.fleet.policies)
         found = forecasts.forecast_table((*self.table.namespace, self.table.name), now_ms)
         if isinstance(found, Unread):
             raise click.ClickException(f"{self.table.dotted_name} cannot be read: {found.why}")

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from firnline_adapters.kafka.connection import KAFKA, Kafka, KafkaConnection, co
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import MAIN, Scope, TableName, levels_of, readings_of, split_name
 from firnline_domain.records.pauses import FLEET, PauseState
+from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
 from firnline_iceberg.connection.connection import CatalogConnection, connection_of
 from firnline_local.processes.ports import LOOPBACK
 from firnline_local.stack.state import StateDir
@@ -45,11 +47,26 @@ TOO_LONG = "write it in fewer words"
 @dataclass(frozen=True)
 class FleetClient:
     """A fleet. `reached`: its catalogs by name, each by its gateway. `kafka`: the connection; None
-    = no orders. `state`: of the embedded stack, if it is one."""
+    = no orders. `state`: of the embedded stack, if it is one. `config`: its firnline.toml."""
 
     reached: Mapping[str, CatalogConnection]
     kafka: KafkaConnection | None
     state: StateDir | None = None
+    config: str | None = None
+
+    @cached_property
+    def policies(self) -> TablePolicies:
+        """Return the policies of its file. Raises ClickException for one with a problem: the
+        planner keeps the last valid policies, which are not known here."""
+        if not self.config:
+            return NO_POLICIES
+        from firnline_adapters.policy_file import read_policies
+
+        with _as_click_error():
+            found = read_policies(self.config)
+        if found.problems:
+            raise click.ClickException("\n".join(found.problems))
+        return found.policies
 
     @property
     def catalogs(self) -> Mapping[str, CatalogConnection]:
@@ -171,15 +188,17 @@ class Where:
         from firnline_local.stack.parts import addresses_of
 
         if self.state is None and (found := self.catalogs()):
-            return FleetClient(found, self.kafka_connection())
+            config = self.environment().get(CONFIG.variable)
+            return FleetClient(found, self.kafka_connection(), config=config)
         for place in (
             StateDir.from_path(path) for path in ([self.state] if self.state else STATES)
         ):
             record = place.read_record()
             if place.is_running() and {"gateway", "listener"} & record.parts.keys():
                 where = addresses_of(record)
-                reached = connection_of(where.writers)
-                return FleetClient({reached.name: reached}, KafkaConnection(where.kafka), place)
+                reached, kafka = connection_of(where.writers), KafkaConnection(where.kafka)
+                config = str(place.config) if place.config.exists() else None
+                return FleetClient({reached.name: reached}, kafka, place, config)
         raise click.ClickException(f"No stack runs here. {HOW_TO}")
 
     def environment(self) -> dict[str, str]:

@@ -169,7 +169,8 @@ def service_environment(name: str, state: StateDir, where: Addresses) -> dict[st
     """Return the environment of a service of the stack."""
     return {
         **{name: "" for name in os.environ if name.startswith("FIRNLINE_CATALOG__")},
-        "FIRNLINE_CONFIG": "",  # of other catalogs
+        # that of this environment is of other catalogs
+        "FIRNLINE_CONFIG": str(state.config) if name == "planner" else "",
         "FIRNLINE_KAFKA": where.kafka,
         "FIRNLINE_KAFKA_CONFIG": "",  # of another broker than ours
         "FIRNLINE_REDIS": where.redis,

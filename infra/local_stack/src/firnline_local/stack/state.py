@@ -3,7 +3,8 @@
 stack.json the record below, replaced whole at each change events.jsonl one line per start, ready,
 crash, restart, stop lock held (flock) as long as a supervisor lives; the kernel lets go when it
 dies held/NAME this part shall be stopped for now signing-keys the fleet's keys, made at the first
-start logs/NAME.log, NAME/ output and data of each part"""
+start firnline.toml its policies, empty at the first start logs/NAME.log, NAME/ output and data of
+each part"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,14 @@ from typing import Literal
 
 from firnline_adapters.records.signing import VARIABLE, RecordSigner, signer_at
 
+EXAMPLE = """\
+# Properties for the tables of this stack by their names, in force some seconds after a change.
+# Check them first: firnline settings --check firnline.toml
+#
+# [[policies]]
+# match = "**.events_*"
+# "firnline.retain.hours" = 48
+"""
 Life = Literal["waiting", "starting", "ready", "crashed", "held", "leaving", "stopped"]
 Phase = Literal["starting", "ready", "stopping", "stopped"]
 
@@ -104,6 +113,16 @@ class StateDir:
     def signer(self) -> RecordSigner:
         """Return the signer for processes outside this stack. Raises Misconfigured."""
         return signer_at({**os.environ, **self.signing_environment()})
+
+    @property
+    def config(self) -> Path:
+        """Return the path of the file with the policies of this stack."""
+        return self.root / "firnline.toml"
+
+    def make_config(self) -> None:
+        """Make the file with an example in comments if there is none yet."""
+        with suppress(FileExistsError), self.config.open("x") as file:
+            file.write(EXAMPLE)
 
     def held_path(self, part: str) -> Path:
         return self.root / "held" / part

@@ -85,6 +85,7 @@ class Supervisor:
             held.unlink()
         if self._state.signing_environment():
             self._state.make_signing_keys()
+        self._state.make_config()
         ports = pick_ports(self._state.read_record().ports)
         self._record = StackRecord(phase="starting", pid=os.getpid(), ports=ports)
         self._write_record()

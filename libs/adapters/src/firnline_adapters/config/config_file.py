@@ -1,5 +1,5 @@
 """`firnline.toml`: catalogs, Kafka, Spark, Redis and sources, each in its own words, for all
-services.
+services; and policies, which may change while they run (`policy_file`).
 
     [catalogs.lake]                 # any number; PyIceberg's and Iceberg's properties
     uri = "https://gateway:8181"
@@ -43,7 +43,8 @@ CONFIG: Final = Setting(
     "and Redis, and the listener's sources.",
     None,
 )
-SECTIONS: Final = ("catalogs", "kafka", "spark", "redis", "sources")
+MAX_LEVELS = 30  # of a name, at least
+SECTIONS: Final = ("catalogs", "kafka", "spark", "redis", "sources", "policies")
 # Variables that the file may say instead: variable -> section, key.
 INSTEAD: Final = {
     "FIRNLINE_KAFKA": ("kafka", "bootstrap.servers"),
@@ -72,11 +73,13 @@ def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -
     is wrong."""
     if not path:
         return None
-    found = _parse_toml(path)
-    wrong = [
-        f"[{name}]: no such section{_known_sections()}" for name in found if name not in SECTIONS
+    found = parse_toml(path)
+    wrong = unknown_sections(found)
+    wrong += [
+        f"{name}: write [{name}]"
+        for name, one in found.items()
+        if name != "policies" and not isinstance(one, dict)
     ]
-    wrong += [f"{name}: write [{name}]" for name, one in found.items() if not isinstance(one, dict)]
     tables = {name: one for name, one in found.items() if isinstance(one, dict)}
     catalogs = _read_tables(tables, "catalogs", environment, wrong)
     sources = _read_tables(tables, "sources", environment, wrong)
@@ -84,7 +87,7 @@ def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -
     redis = _read_properties(tables.get("redis", {}), "[redis]", environment, wrong)
     wrong += [f"[spark] {name}: not a spark.* property" for name in spark if name[:6] != "spark."]
     wrong += [f"[redis] {name}: url is all that it has" for name in redis if name != "url"]
-    kafka = dict(_flatten(tables.get("kafka", {}), "[kafka]", wrong))
+    kafka = dict(flatten(tables.get("kafka", {}), "[kafka]", wrong))
     if wrong:
         raise Misconfigured("\n".join(f"{path}: {one}" for one in wrong))
     return ConfigFile(path, catalogs, kafka, spark, redis, sources)
@@ -121,18 +124,23 @@ def learn_properties(properties: Properties) -> None:
             mask_secrets(one for who, *rest in filter(None, lines) if who[0] != "#" for one in rest)
 
 
-def _parse_toml(path: str) -> dict[str, Any]:
+def parse_toml(path: str) -> dict[str, Any]:
+    """Parse a file. Raises Misconfigured."""
     try:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except OSError as error:
         raise Misconfigured(f"{CONFIG.variable}={path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of the syntax, a number, the nesting
         raise Misconfigured(f"{path}: {error}") from None
 
 
-def _known_sections() -> str:
-    return f"; there are {', '.join(f'[{one}]' for one in SECTIONS)}"
+def unknown_sections(found: Mapping[str, Any]) -> list[str]:
+    """Describe each section of a file that no service reads."""
+    known = ", ".join(f"[{one}]" for one in SECTIONS)
+    return [
+        f"[{name}]: no such section; there are {known}" for name in found if name not in SECTIONS
+    ]
 
 
 def _read_tables(
@@ -154,7 +162,7 @@ def _read_properties(
     """Return the section's keys as dotted names, and its values resolved; those of secrets are
     masked in all output of this process."""
     found = dict[str, str]()
-    for name, value in _flatten(table, section, wrong):
+    for name, value in flatten(table, section, wrong):
         is_place = name in PLACES or (section == "[spark]" and not SECRET_NAME.search(name))
         try:
             found[name] = (expand_variables if is_place else resolve_reference)(value, environment)
@@ -165,7 +173,7 @@ def _read_properties(
     return found
 
 
-def _flatten(
+def flatten(
     table: Mapping[str, Any], section: str, wrong: list[str], prefix: str = ""
 ) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a section with dotted names: for TOML an unquoted `s3.endpoint` is a table
@@ -173,7 +181,10 @@ def _flatten(
     seen = set[str]()
     for key, value in table.items():
         name = f"{prefix}{key}"
-        pairs = [*_flatten(value, section, wrong, f"{name}.")] if isinstance(value, dict) else []
+        if isinstance(value, dict) and name.count(".") >= MAX_LEVELS:
+            wrong.append(f"{section} {name}: write a name of fewer levels")
+            continue
+        pairs = [*flatten(value, section, wrong, f"{name}.")] if isinstance(value, dict) else []
         if isinstance(value, bool):
             pairs = [(name, str(value).lower())]
         elif isinstance(value, str | int | float):

@@ -210,6 +210,10 @@ GAUGES: Meanings = {
         "gateway_outbox_age_seconds": "Age of the oldest event that is not yet in Kafka.",
     },
     ("planner",): {
+        "policy_problems": (
+            "Problems in the `[[policies]]` of `firnline.toml`, as it was last read. Above 0 after "
+            "a change: the policies of before stay in force."
+        ),
         "tables": "Tables of this planner.",
         "tables_paused": "Tables of this planner that are paused, individually or with all others.",
         "tables_failing": (

@@ -68,8 +68,9 @@ def unknown_group(known: Known) -> RuleFinding | None:
     asked = settings_in_force(known.settings, known.fleet)[GROUP]
     if not asked.problem:
         return None
+    origin = f"{asked.origin} {asked.policy}".strip()
     return _settings_finding(
-        [f"{GROUP}={asked.value} of the {asked.origin}: {asked.problem}"],
+        [f"{GROUP}={asked.value} of the {origin}: {asked.problem}"],
         f"name the group in {VARIABLE} of the deployment and give it workers, or set "
         f"{GROUP} to one that there is",
     )

@@ -32,6 +32,7 @@ class RewriteFiles(Value):
     max_bytes: Amount = 0  # that the worker takes, of data files; 0 = all. See `policy.slices`
     after: Slice | None = None  # the slice before this one; None = the first, or the only one
     run_ms: Amount = 0  # how long it may run, once begun
+    policies: dict[str, str] = field(default_factory=dict)  # settings that they have set
 
 
 class TableOrder(Value):
@@ -47,6 +48,7 @@ class TableOrder(Value):
     ordered_at_ms: Moment
     deadline_ms: Moment  # after which the planner takes it for lost
     numbers: dict[str, Finite] = field(default_factory=dict)  # behind the decision
+    policies: dict[str, str] = field(default_factory=dict)  # settings that they have set
 
     @property
     def ref(self) -> str:

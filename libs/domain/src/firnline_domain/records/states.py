@@ -62,13 +62,14 @@ class SettingInForce(Value):
     """One setting as it holds for a table.
 
     `name` is Firnline's (or Iceberg's) property and `value` its text, '' = unset. `problem`:
-    a value that is not in force, and why.
+    a value that is not in force, and why. `policy`: the pattern of the policy that sets it.
     """
 
     name: str
     value: str
     origin: str  # an Origin
     problem: str = ""
+    policy: str = ""
 
 
 class TableState(Value):

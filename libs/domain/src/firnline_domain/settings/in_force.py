@@ -21,6 +21,7 @@ from firnline_domain.settings.thresholds import (
     PROPERTIES,
     RANGES,
     Origin,
+    PropertySource,
     PropertyValue,
     Thresholds,
     property_values,
@@ -43,8 +44,8 @@ def with_namespace(table: Mapping[str, str], namespace: Mapping[str, str]) -> di
 def settings_in_force(
     settings: Mapping[str, str], fleet: Thresholds | None = None
 ) -> dict[str, SettingInForce]:
-    """Return every setting by the name of its property; `settings` as `with_namespace` gives
-    them."""
+    """Return every setting by the name of its property; `settings` as `with_namespace` and
+    `TablePolicies.with_policies` give them."""
     return {
         setting.name: setting
         for setting in _resolve_all(tuple(sorted(settings.items())), fleet or DEFAULTS)
@@ -68,15 +69,20 @@ def _in_force(name: str, said: list[PropertyValue], fleet: Thresholds) -> Settin
     field = PROPERTIES[name].field
     wrong = next((value for value in reversed(said) if value.value is None), None)
     readable = [value for value in said if value.value is not None]
-    unread = f"'{wrong.text}' of the {wrong.origin} property cannot be read" if wrong else ""
+    unread = f"'{wrong.text}' of the {_owner_text(wrong.source)} cannot be read" if wrong else ""
     if readable:
         strongest = readable[-1]
         text = property_text(strongest.value)
         wrong_text = _period_problem(field, text) or _group_problem(field, text, fleet)
-        return SettingInForce(name, text, strongest.origin, wrong_text or unread)
+        source = strongest.source
+        return SettingInForce(name, text, source.origin, wrong_text or unread, source.policy)
     value = getattr(fleet, field)
     origin = Origin.DEFAULT if value == getattr(DEFAULTS, field) else Origin.FLEET
     return SettingInForce(name, property_text(value), origin, unread)
+
+
+def _owner_text(source: PropertySource) -> str:
+    return source.text if source.policy else f"{source.text} property"
 
 
 def _period_problem(field: str, text: str) -> str:
@@ -115,11 +121,20 @@ def unreadable_values(settings: Mapping[str, str]) -> Iterator[str]:
         yield _unset_text(f"{name}={settings[name]}", of_files.allowed_text)
     yield from unusable_properties(settings)
     for value in property_values(settings):
-        name = f"{value.name}={value.text}" + _origin_suffix(value.origin)
+        name = f"{value.source.name}={value.text}{_source_suffix(value.source)}"
         if value.value is None:
             yield _unset_text(name, _expected_form(value.field))
         elif wrong := _period_problem(value.field, property_text(value.value)):
             yield f"{name}: {wrong}"
+
+
+def value_problem(name: str, text: str) -> str:
+    """Return why a property with this value is not in force, and what to write; "" if it is."""
+    for value in property_values({name: text}):
+        if value.value is None:
+            return _unset_text(f"'{text}'", _expected_form(value.field))
+        return _period_problem(value.field, property_text(value.value))
+    return ""
 
 
 def _unset_text(said: str, form: str) -> str:
@@ -135,23 +150,20 @@ def _expected_form(field: str) -> str:
     return RANGES[field].allowed_text
 
 
-def _origin_suffix(origin: str) -> str:
-    return " (of the namespace)" if origin == Origin.NAMESPACE else ""
+def _source_suffix(source: PropertySource) -> str:
+    return "" if source.origin is Origin.TABLE else f" (of the {source.text})"
 
 
 def unknown_names(settings: Mapping[str, str]) -> Iterator[str]:
     """Yield names that mean nothing, each with the one that comes nearest."""
     known = (*PROPERTIES, *READ_ELSEWHERE, *MARKS)
     for key in sorted(settings):
-        name = key.removeprefix(NAMESPACE)
+        source = PropertySource.parse(key)
+        name, shown = source.name, source.name + _source_suffix(source)
         if name.startswith(OURS) and name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.75)
             all_of_them = "docs/reference/properties.md lists all there are"
             hint = f": {near[0]} is meant?" if near else f": {all_of_them}"
-            yield f"{name}{_origin_words(key)} is no setting{hint}"
-        elif key != name and name in READ_ELSEWHERE:
-            yield f"{name}{_origin_words(key)} is read from the table's own properties alone"
-
-
-def _origin_words(key: str) -> str:
-    return " (of the namespace)" if key.startswith(NAMESPACE) else ""
+            yield f"{shown} is no setting{hint}"
+        elif source.origin is not Origin.TABLE and name in READ_ELSEWHERE:
+            yield f"{shown} is read from the table's own properties alone"

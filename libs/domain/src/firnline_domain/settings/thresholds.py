@@ -1,4 +1,4 @@
-"""Resolve settings: table properties, then namespace's, then defaults."""
+"""Resolve settings: table properties, then namespace's, then policies', then defaults."""
 
 from __future__ import annotations
 
@@ -608,15 +608,43 @@ _CHOICES: dict[str, dict[str, StrEnum]] = {
 
 
 NAMESPACE = "namespace:"  # before the name of a property that the table's namespace sets
+POLICY = "policy:"  # before pattern, colon and name of one that a policy sets (`policies`)
 
 
 class Origin(StrEnum):
-    """Place where a setting of a table comes from."""
+    """Place where a setting of a table comes from, the weakest first."""
 
-    TABLE = "table"
-    NAMESPACE = "namespace"
-    FLEET = "fleet"  # the planner's environment
     DEFAULT = "default"
+    FLEET = "fleet"  # the planner's environment
+    POLICY = "policy"  # the operator's file
+    NAMESPACE = "namespace"
+    TABLE = "table"
+
+
+_STRENGTHS = {origin: strength for strength, origin in enumerate(Origin)}
+
+
+class PropertySource(Value):
+    """A property's name, and where it is set. `policy`: the pattern of a policy."""
+
+    name: str
+    origin: Origin
+    policy: str = ""
+
+    @classmethod
+    def parse(cls, key: str) -> PropertySource:
+        """Parse a key of `with_namespace` and `TablePolicies.with_policies`."""
+        if key.startswith(NAMESPACE):
+            return cls(key.removeprefix(NAMESPACE), Origin.NAMESPACE)
+        if key.startswith(POLICY):
+            policy, _, name = key.removeprefix(POLICY).rpartition(":")
+            return cls(name, Origin.POLICY, policy)
+        return cls(key, Origin.TABLE)
+
+    @property
+    def text(self) -> str:
+        """Return the source in words that follow `of the`."""
+        return f"policy {self.policy}" if self.policy else self.origin
 
 
 class PropertyValue(Value):
@@ -624,25 +652,21 @@ class PropertyValue(Value):
 
     field: str
     value: bool | int | float | str | None
-    origin: Origin
-    name: str  # of the property
+    source: PropertySource
     text: str
 
 
 def property_values(settings: Mapping[str, str]) -> list[PropertyValue]:
-    """Return all settings in the properties of a table and of its namespace, those of the namespace
-    first."""
-    values = [saying for name, text in settings.items() for saying in _property_values(name, text)]
-    return sorted(values, key=lambda value: value.origin is Origin.TABLE)
+    """Return all settings in the properties of a table, of its namespace and of policies, the
+    weakest first."""
+    values = [saying for key, text in settings.items() for saying in _property_values(key, text)]
+    return sorted(values, key=lambda value: _STRENGTHS[value.source.origin])
 
 
-def _property_values(name: str, text: str) -> Iterator[PropertyValue]:
-    property_name = name.removeprefix(NAMESPACE)
-    origin = Origin.TABLE if property_name == name else Origin.NAMESPACE
-    if known := PROPERTIES.get(property_name):
-        yield PropertyValue(
-            known.field, _parse_value(text, known.field), origin, property_name, text
-        )
+def _property_values(key: str, text: str) -> Iterator[PropertyValue]:
+    source = PropertySource.parse(key)
+    if known := PROPERTIES.get(source.name):
+        yield PropertyValue(known.field, _parse_value(text, known.field), source, text)
 
 
 def resolve_thresholds(

@@ -27,6 +27,7 @@ from firnline_domain.records.results import (
     NEWEST_VERSION,
 )
 from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.policies import replace_policies
 from pyiceberg.catalog.rest import (
     SNAPSHOT_LOADING_MODE,
     Capability,
@@ -364,9 +365,13 @@ def refuse_remote_signing(settings: Mapping[str, Any], table: str) -> None:
         )
 
 
-def settings_of(tables: Tables, table: LoadedTable) -> dict[str, str]:
-    """Return the settings of a table and of its namespace now. Raises RetryLater."""
-    return with_namespace(table.properties, tables.namespace_properties(table.identity))
+def settings_of(
+    tables: Tables, table: LoadedTable, policies: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the settings of a table and of its namespace now, and these of policies. Raises
+    RetryLater."""
+    own = with_namespace(table.properties, tables.namespace_properties(table.identity))
+    return replace_policies(own, policies)
 
 
 def to_loaded_table(table: TableName, found: Table, cache: FileCache | None = None) -> LoadedTable:

@@ -17,25 +17,30 @@ def settings_json(state: TableState | None) -> list[dict[str, str]]:
     if state is not None and state.in_force is not None:
         published = {one.name: one for one in state.in_force}
     every = {**defaults, **published}  # a planner may know settings that this console does not
-    return [_setting_json(one, defaults.get(name)) for name, one in every.items()]
+    namespace = ".".join(state.table.namespace) if state else ""
+    return [_setting_json(one, defaults.get(name), namespace) for name, one in every.items()]
 
 
-def _setting_json(setting: SettingInForce, default: SettingInForce | None) -> dict[str, str]:
+def _setting_json(
+    setting: SettingInForce, default: SettingInForce | None, namespace: str
+) -> dict[str, str]:
     return {
         "name": setting.name,
         "value": setting.value or NOT_SET,
         "default": (default.value if default else "") or NOT_SET,
         "origin": setting.origin,
         "problem": setting.problem,
-        "source": source_words(setting),
+        "policy": setting.policy,
+        "source": source_words(setting, namespace),
     }
 
 
-def source_words(setting: SettingInForce) -> str:
+def source_words(setting: SettingInForce, namespace: str) -> str:
     """Return the source of a setting, and what is wrong with it, in one phrase."""
     where = {
         Origin.TABLE: "table property",
-        Origin.NAMESPACE: "namespace property",
+        Origin.NAMESPACE: f"property of namespace {namespace}",
+        Origin.POLICY: f"policy {setting.policy}",
         Origin.FLEET: "deployment (the planner's environment)",
     }.get(Origin(setting.origin), setting.origin)
     return f"{where}; {setting.problem}" if setting.problem else where

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
+from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import Promised, Table
 from firnline_domain.policy.clock_set_back import set_value_back
 from firnline_domain.records.events import TickPassed
+from firnline_domain.settings.policies import TablePolicies
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.handlers.dispatch import on_record, on_tick
@@ -22,6 +24,8 @@ from firnline_planner.state.failing_tables import PUBLISH, RECONCILE, FailingTab
 from firnline_planner.state.stores import KeyValueStore, keys_needed
 from firnline_planner.state.table_context import TableContext, context_of
 from firnline_planner.state.table_isolation import NO_TABLE, TickSteps
+
+BETWEEN_POLICIES = "-"  # no digest: some tables were decided by those of before
 
 
 class PlannerBucket:
@@ -38,18 +42,22 @@ class PlannerBucket:
         defaults: Thresholds,
         max_reconciles: int | None = None,
         routing: Routing | None = None,
+        read_policies: Callable[[], TablePolicies] = TablePolicies,
     ) -> None:
         """Open a bucket's state. `max_reconciles`: tables that one tick may reconcile; the rest
-        stays due. `routing`: None if each table is in the bucket of its hash."""
+        stays due. `routing`: None if each table is in the bucket of its hash. `read_policies`:
+        returns the policies in force now."""
         self._max_reconciles = max_reconciles
         self.max_publications: int | None = None  # tables whose state one tick may publish
         self._state = BucketState(store)
         self._defaults = self._fleet = defaults
+        self._read_policies, self._policies = read_policies, read_policies()
         self._growth = 1.0
         self._routing = routing
         if routing and self._state.has_read_nothing:
             routing.restore_assignments(self._state)
             self._state.commit()
+        self._policies_followed = self._state.share.policies
         self._schedule = TableSchedule()
         self._due = NOTHING
         self._budget_queue = BudgetQueue()
@@ -136,10 +144,11 @@ class PlannerBucket:
         self._now_ms = now_ms
         if self._state.set_clock(now_ms):
             self._start_time_anew()
-        context = context_of(self._state, self._fleet, now_ms, self._failing)
+        context = context_of(self._state, self._fleet, now_ms, self._failing, self._policies)
         self._effects = context.effects
         if isinstance(record, TickPassed):
-            self._pass_time(record.bucket, context)
+            self._follow_policies()
+            self._pass_time(record.bucket, replace(context, policies=self._policies))
         elif self._routing:
             self._routing.on_record(record, context)
         else:
@@ -157,11 +166,24 @@ class PlannerBucket:
         share = self._state.share
         self._state.put_share(set_value_back(share, self._now_ms))
 
+    def _follow_policies(self) -> None:
+        """If the policies have changed, also since the last life, have every table decided about,
+        as many in a tick as after a start."""
+        self._policies = self._read_policies()
+        if self._policies.digest != self._policies_followed:
+            self._policies_followed = self._policies.digest
+            self._state.put_share(replace(self._state.share, policies=BETWEEN_POLICIES))
+            for key in self._tables:
+                self._schedule.add_unread(key, self._now_ms)
+
     def _pass_time(self, bucket: int, context: TableContext) -> None:
         now_ms, steps = context.now_ms, TickSteps(bucket, context)
         self._failing.drop_old(now_ms)
         self._due = self._schedule.take_due(now_ms, self._max_reconciles, self.max_publications)
         on_tick(self._due, steps)
+        share = self._state.share
+        if share.policies != self._policies_followed and not self.is_behind:
+            self._state.put_share(replace(share, policies=self._policies_followed))
         # After it: what was promised is taken from the budgets, too.
         for grant in steps.run_step(NO_TABLE, "budget", self._grant_budgets) or ():
             order_granted(grant, context, steps)

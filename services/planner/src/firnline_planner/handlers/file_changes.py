@@ -13,17 +13,16 @@ from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.partition.outcomes import (
     after_change,
-    after_settings_change,
-    with_debt_ages,
     with_head_start,
 )
-from firnline_domain.policy.table_action.snapshot_retention import after_expired, retry_allowed
+from firnline_domain.policy.table_action.snapshot_retention import after_expired
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
 from firnline_domain.policy.triggers.hot_partitions import after_writer_change
 from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.records.parts.sharing import SharingRefusal
 
 from firnline_planner.publish.advice import with_commit
+from firnline_planner.reconcile.settings_change import refresh_debts, with_retries
 from firnline_planner.reconcile.table import reconcile
 from firnline_planner.reconcile.tasks import finish_task, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_success
@@ -107,6 +106,8 @@ def _fold_one(
 ) -> tuple[Table, FoldOutcome]:
     """Fold one change into the table and its partitions. Return the table, and what became of the
     change."""
+    settings = context.policies.with_policies(change.table, change.settings)
+    change = replace(change, settings=dict(settings))
     entries = {part.scope: context.partition(table, part.scope) for part in change.partitions}
     counters = {scope: entry.counters for scope, entry in entries.items()}
     folded = fold_change(table.counters, counters, change, context.now_ms)
@@ -166,10 +167,9 @@ def _with_reconcile_of_all(context: TableContext, before: Table, after: Table) -
     settings_changed = old.settings != new.settings
     fewer_global = new.global_equality_deletes < old.global_equality_deletes
     if settings_changed or fewer_global:
-        _refresh_debts(context, after, settings_changed)
+        refresh_debts(context, after, settings_changed)
     if settings_changed:
-        expiry = retry_allowed(after.work.expiry)
-        after = replace(after, work=replace(after.work, expiry=expiry))
+        after = with_retries(after)
     news = (
         settings_changed,
         old.format_version != new.format_version,
@@ -177,14 +177,6 @@ def _with_reconcile_of_all(context: TableContext, before: Table, after: Table) -
         new.global_equality_deletes != old.global_equality_deletes,
     )
     return replace(after, work=after.work.reconciled_by(context.now_ms)) if any(news) else after
-
-
-def _refresh_debts(context: TableContext, table: Table, settings_changed: bool) -> None:
-    for partition in context.partitions(table):
-        work = after_settings_change(partition.work) if settings_changed else partition.work
-        holds = context.debt(table, partition.counters.holds)
-        work = with_debt_ages(replace(work, floor=work.floor.at_most(holds)), holds, context.now_ms)
-        context.put_partition(table, replace(partition, work=work))
 
 
 def tasks_of(change: FilesChanged) -> tuple[str, ...]:

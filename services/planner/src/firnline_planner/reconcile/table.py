@@ -30,6 +30,7 @@ from firnline_domain.policy.triggers.slices import share_of_price
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.publish.table_state import with_publication
+from firnline_planner.reconcile.settings_change import with_current_policies
 from firnline_planner.reconcile.tasks import end_failed, end_waiting
 from firnline_planner.state.budget_ranking import candidate_of
 from firnline_planner.state.effects import RESYNC_REQUESTS, TABLE_TASKS, Output, Place
@@ -58,6 +59,7 @@ def reconcile(context: TableContext, table: Table, touched: Iterable[Scope]) -> 
 def reconcile_at(context: TableContext, key: bytes) -> None:
     """Decide about the table of a key, whose time has come. Raises what the decision raises."""
     if (table := context.state.table_at(key)) is not None:
+        table = with_current_policies(context, table)
         decide_table(context.for_table(table), table, ())
 
 

@@ -82,6 +82,7 @@ class FleetShare(Value):
     budget and of groups' quotas. `memory`: what the default group's heavy orders have shown of
     their workers' memory; `memories`: other groups', by name.
     `buckets`: how many there were when the fleet's pause was last sent to those that were added.
+    `policies`: the digest of those that every table was decided by.
     """
 
     prices: dict[str, Prices] = field(default_factory=dict)
@@ -90,6 +91,7 @@ class FleetShare(Value):
     memories: dict[str, MemoryTuning] = field(default_factory=dict)
     buckets: int = 0
     actions: dict[str, float] = field(default_factory=dict)
+    policies: str = ""
 
     def memory_of(self, group: str) -> MemoryTuning:
         """Return what a group's heavy tasks have shown about memory."""

@@ -12,6 +12,7 @@ from firnline_domain.counters.state.debt import Debt, debt_of
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope
 from firnline_domain.records.parts.tallies import FileTally
+from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from firnline_planner.state.bucket_state import BucketState
@@ -36,6 +37,7 @@ class TableContext(Value):
     now_ms: int
     effects: Effects
     failing: FailingTables  # of the bucket
+    policies: TablePolicies = NO_POLICIES
     rates: Rates | None = None  # how often the table's partitions are read, if that is known
 
     def for_table(self, table: Table) -> TableContext:
@@ -109,7 +111,11 @@ class TableContext(Value):
 
 
 def context_of(
-    state: BucketState, fleet: Thresholds, now_ms: int, failing: FailingTables
+    state: BucketState,
+    fleet: Thresholds,
+    now_ms: int,
+    failing: FailingTables,
+    policies: TablePolicies = NO_POLICIES,
 ) -> TableContext:
     """Return the context for a record that has come now."""
-    return TableContext(state, fleet, fleet, now_ms, Effects(), failing)
+    return TableContext(state, fleet, fleet, now_ms, Effects(), failing, policies)

@@ -17,6 +17,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.assignments import Board
+from firnline_domain.settings.policies import TablePolicies
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.drivers import store_check
 from firnline_planner.drivers.kafka.local_store import (
@@ -103,6 +104,7 @@ def open_buckets(folder: Path, count: int) -> OwnedBuckets:
         folder,
         Changelog(),  # type: ignore[arg-type]
         Thresholds(),
+        TablePolicies,
         Log("planner"),
         lambda: 1,
         shared_cache(),

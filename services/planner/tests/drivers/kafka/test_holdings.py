@@ -14,6 +14,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.assignments import Board
+from firnline_domain.settings.policies import TablePolicies
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.drivers.kafka.local_store import LocalStore, StorePosition, shared_cache
 from firnline_planner.drivers.kafka.owned_buckets import OwnedBuckets
@@ -45,6 +46,7 @@ def holdings(tmp_path: Path) -> Iterator[OwnedBuckets]:
         tmp_path,
         changelog,  # type: ignore[arg-type]
         Thresholds(),
+        TablePolicies,
         log,
         lambda: 1,
         shared_cache(),

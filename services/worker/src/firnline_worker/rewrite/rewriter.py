@@ -171,7 +171,7 @@ class Rewriter:
         cannot be, and the result contains the reason. Iceberg's own action is not used: it would
         sort all. Raises TaskRefused instead if an operator requested the sort."""
         order, table = task.order, task.table
-        settings = settings_of(self.tables, table)
+        settings = settings_of(self.tables, table, order.policies)
         wanted = sort_wish(settings)
         try:
             chosen, depth = sort_plan(table, live, order, wanted, target_bytes(table))

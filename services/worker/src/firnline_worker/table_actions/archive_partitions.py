@@ -410,7 +410,8 @@ def _copy_all(
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
     """Return the limits by the owner's current settings; the deployment's are in the order."""
-    return resolve_thresholds(settings_of(tables, table), ordered_defaults(order))
+    settings = settings_of(tables, table, order.policies)
+    return resolve_thresholds(settings, ordered_defaults(order))
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:

@@ -81,7 +81,7 @@ def wish_of(table: LoadedTable, order: TableOrder, limits: Thresholds) -> Wish:
 
 def limits_of(tables: Tables, table: LoadedTable, order: TableOrder) -> Thresholds:
     """Return the limits by the owner's current settings; the deployment's are in the order."""
-    settings = settings_of(tables, table)
+    settings = settings_of(tables, table, order.policies)
     fleets = Thresholds(
         statistics=ALL if order.numbers["all_columns"] else "",
         partition_statistics=bool(order.numbers["partitions"]),

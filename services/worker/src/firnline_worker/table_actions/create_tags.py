@@ -123,7 +123,7 @@ class TagCreator:
         return commit_with_retries(create_missing)
 
     def _find_wanted(self, table: LoadedTable, order: TableOrder) -> list[WantedTag]:
-        settings = settings_of(self.tables, table)
+        settings = settings_of(self.tables, table, order.policies)
         limits = resolve_thresholds(settings)
         now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
         if refused := refusal(limits, order.ordered_at_ms, now_ms):

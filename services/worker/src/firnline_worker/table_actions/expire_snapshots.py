@@ -163,7 +163,7 @@ class Expirer:
         table = self.tables.load(order.table)
         refuse_links(table)
         self._refuse_if_hidden(table)
-        settings = settings_of(self.tables, table)
+        settings = settings_of(self.tables, table, order.policies)
         now_ms = table_now(table, self.now_ms, order.ordered_at_ms, self.ask)
         if reason := refusal_reason(order, settings, now_ms) or self._has_external_files(table):
             return self._result(order, table, table, 0, reason)

@@ -65,7 +65,7 @@ class OrphanRemover:
         age_ms = int(max(order.numbers["min_age_h"], MIN_AGE_H) * HOUR_MS)
         wait_ms = int(order.numbers["quarantine_h"] * HOUR_MS)
         names, storage = RetainedNames(table), Storage(table)
-        inventory = inventory_of(self.tables, table)
+        inventory = inventory_of(self.tables, table, order)
         found = find_orphans(table, names, storage, now_ms - age_ms, inventory)
         released = release_files(table, names, storage, now_ms - wait_ms)
         try:
@@ -95,9 +95,9 @@ class OrphanRemover:
         return table_result(order, self.worker, self.now_ms(), numbers, refused)
 
 
-def inventory_of(tables: Tables, table: LoadedTable) -> str:
+def inventory_of(tables: Tables, table: LoadedTable, order: TableOrder) -> str:
     """Return `firnline.orphans.inventory` as it is now; '': the location is listed."""
-    settings = settings_of(tables, table)
+    settings = settings_of(tables, table, order.policies)
     return resolve_thresholds(settings, Thresholds()).orphan_inventory.strip()
 
 

@@ -75,7 +75,7 @@ class FormatUpgrader:
     def _check_limits(self, table: LoadedTable, order: TableOrder, now_ms: int) -> Thresholds:
         """Return the limits by the owner's current settings. Raises TaskRefused if these forbid the
         order."""
-        settings = settings_of(self.tables, table)
+        settings = settings_of(self.tables, table, order.policies)
         limits = resolve_thresholds(settings, ordered_defaults(order))
         if refused := refusal(order, limits, now_ms):
             raise TaskRefused(*refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,13 @@ def look_for_rows(fleet: FleetClient, name: TableName, condition: str, path: Pat
         before = read_earlier(path, name, condition)
         tables, now_ms = Tables(fleet.connection_for(name)), clock.now_ms()
         table = tables.load(name)
-        found = look_for_rows(table, archive_of(tables, table), condition, before, now_ms)
+        found = look_for_rows(
+            table,
+            archive_of(tables, table, fleet.policies.properties_of(name)),
+            condition,
+            before,
+            now_ms,
+        )
     except (RetryLater, TaskRefused, MetadataFileGone, UnusableReport) as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
@@ -96,16 +103,17 @@ def look_for_rows(fleet: FleetClient, name: TableName, condition: str, path: Pat
     return found
 
 
-def archive_of(tables: Tables, table: LoadedTable) -> LoadedTable | None:
+def archive_of(
+    tables: Tables, table: LoadedTable, policies: Mapping[str, str]
+) -> LoadedTable | None:
     """Return the table's archive; None if it has none. Raises RetryLater, TaskRefused."""
     from firnline_domain.settings.thresholds import resolve_thresholds
     from firnline_iceberg.archive.archive_table import NoArchive, find_archive
     from firnline_iceberg.table.catalog_client import settings_of
 
     try:
-        return find_archive(
-            tables, table, resolve_thresholds(settings_of(tables, table)).archive_table
-        )
+        settings = settings_of(tables, table, policies)
+        return find_archive(tables, table, resolve_thresholds(settings).archive_table)
     except NoArchive:  # a table of this name that is another's
         return None
 

@@ -121,6 +121,7 @@ def command(
         defaults,
         time.sleep,
         time.time,
+        fleet.policies,
     )
     if from_amoro:
         sys.exit(not print_conversions(lake, below, names))

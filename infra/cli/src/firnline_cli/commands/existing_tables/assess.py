@@ -80,8 +80,9 @@ def command(
 
     began_s = time.time()
     now_ms = int(began_s * 1000)
-    tables = Tables(where.fleet().only_catalog)
-    lake = AssessedLake(tables, resolve_thresholds(parse_properties(fleets)), connections, now_ms)
+    fleet, defaults = where.fleet(), resolve_thresholds(parse_properties(fleets))
+    tables = Tables(fleet.only_catalog)
+    lake = AssessedLake(tables, defaults, connections, now_ms, fleet.policies)
     below = [name_levels(one) for one in namespaces] or [()]
     found, names, interrupted = [], list[tuple[str, ...]](), False
     with ProgressBar() as progress:

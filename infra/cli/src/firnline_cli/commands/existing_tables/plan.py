@@ -56,7 +56,7 @@ def command(
     fleet = where.fleet()
     one = resolve_table(fleet, table) if table else None
     tables = Tables(fleet.connection_for(one) if one else fleet.only_catalog)
-    forecasts = Forecasts(tables, _parse_defaults(fleets), parse_properties(sets))
+    forecasts = Forecasts(tables, _parse_defaults(fleets), parse_properties(sets), fleet.policies)
     now_ms = clock.now_ms()
     names = forecasts.table_names(one.dotted_name if one else None, namespace)
     show = as_json if json_wanted else TextForecast(whole=table is not None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import click
 from firnline_adapters.config.redaction import MASK, redact
 from firnline_adapters.config.settings import Setting, all_settings
+from firnline_adapters.policy_file import read_policies
+from firnline_domain.errors import Misconfigured
 from firnline_local.stack.state import StateDir
 from rich.console import Console
 
@@ -25,15 +28,25 @@ Environments = Mapping[str, Mapping[str, str]]
 
 @click.command("settings")
 @click.argument("table", required=False)
+@click.option(
+    "--check",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Check the policies of a firnline.toml, offline, and show nothing else.",
+)
 @json_option
 @console_options
-def command(table: str | None, state: Path | None, uri: str | None, json_wanted: bool) -> None:
+def command(
+    table: str | None, check: str | None, state: Path | None, uri: str | None, json_wanted: bool
+) -> None:
     """Print the environment variables of all services with their values and sources, or with TABLE
     (namespace.name) the table's effective properties.
 
     For a running embedded stack these are the values of its processes, else those of this
-    environment.
+    environment. Exit code of --check: 0 no problem, 1 problems, each on a line of its own.
     """
+    if check:
+        sys.exit(print_check(check))
     if table:
         from firnline_cli.commands.look.explain import about_table
 
@@ -48,6 +61,22 @@ def command(table: str | None, state: Path | None, uri: str | None, json_wanted:
         for one in found
     ]
     show_list(PROPERTIES if table else VARIABLES, rows, Console())
+
+
+def print_check(path: str) -> int:
+    """Print what is wrong with the policies of a file. Return the exit code."""
+    try:
+        found = read_policies(path)
+    except Misconfigured as error:
+        click.echo(str(error))
+        return 1
+    for warning in found.warnings:
+        click.echo(f"warning: {warning}")
+    for problem in found.problems:
+        click.echo(problem)
+    if not found.problems:
+        click.echo(f"{path}: no problem (policies: {len(found.policies)})")
+    return int(bool(found.problems))
 
 
 def text_style(setting: Mapping[str, str]) -> str:

@@ -55,7 +55,8 @@ def command(
 ) -> None:
     """Start the embedded stack: Kafka, Redis, a catalog and all services.
 
-    It stays in the foreground, and Ctrl-C stops everything. Exit code: 0 stopped on request, or
+    It stays in the foreground, and Ctrl-C stops everything. Policies for its tables are in
+    firnline.toml of the state directory. Exit code: 0 stopped on request, or
     already running; 1 a part did not start; 2 wrong arguments, or the running stack lacks a part
     of --only.
     """

@@ -38,6 +38,7 @@ from firnline_domain.policy.triggers.table import ORDERS, PROMISED, TriggerReaso
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import NO_FILES, FileTally, Tally, tally_of
 from firnline_domain.records.pauses import TableHold
+from firnline_domain.settings.policies import split_policies
 from firnline_domain.settings.thresholds import Thresholds
 
 BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who waits for the budget
@@ -258,5 +259,6 @@ def order_for(
         max_bytes=slice_max_bytes(limits, action),
         after=unfinished_of(partition, limits),
         run_ms=longest_ms,
+        policies=split_policies(counters.settings),
     )
     return order, task

@@ -17,6 +17,7 @@ from firnline_domain.policy.partition.decide import BUDGET_LOOK_MS
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
+from firnline_domain.settings.policies import split_policies
 from firnline_domain.settings.thresholds import Thresholds
 
 DEADLINE_MS = HOUR_MS  # an order without an answer counts as lost then
@@ -209,6 +210,7 @@ class TableAction(ABC):
             ordered_at_ms=now_ms,
             deadline_ms=now_ms + DEADLINE_MS,
             numbers=dict(asked.numbers),
+            policies=split_policies(table.counters.settings),
         )
 
 

@@ -18,6 +18,7 @@ from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.table_action.base import DEADLINE_MS, again_ms, end_round
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import ExpiryPreview, SnapshotsExpired
+from firnline_domain.settings.policies import split_policies
 from firnline_domain.settings.ref_rules import parse_ref_rules
 from firnline_domain.settings.rule_lists import find_problem
 from firnline_domain.settings.thresholds import (
@@ -221,6 +222,7 @@ def expiry_order(
         agreed=limits.expire is ExpiryMode.ALWAYS,
         announced_at_ms=work.expiry.announced_ms,
         grace_ms=limits.expire_grace_ms,
+        policies=split_policies(counters.settings),
     )
     announcing = decision.begins_ms is not None
     out = replace(

@@ -27,6 +27,7 @@ from firnline_adapters.kafka_admin.replication import replication_here
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.health import say_ready
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.policy_file import PolicyFile
 from firnline_adapters.records.codec import encode_record
 from firnline_adapters.records.signing import Headers
 from firnline_domain.errors import Misconfigured
@@ -251,6 +252,7 @@ class FaustDriver:
         settings: PlannerSettings,
         reader: InputReader,
         defaults: Thresholds,
+        policies: PolicyFile,
         log: Log,
         stop: Callable[[str], NoReturn],
     ) -> None:
@@ -258,6 +260,7 @@ class FaustDriver:
         self._settings = settings
         self._reader = reader
         self._defaults = defaults
+        self._policies = policies
         self._log = log
         self._stop = stop
         self._log_reader = LogReader(settings.broker)
@@ -359,7 +362,9 @@ class FaustDriver:
     def _open_bucket(self, partition: int) -> PlannerBucket:
         if partition not in self._buckets:
             pairs = FaustStore(self._faust.state, partition)
-            self._buckets[partition] = PlannerBucket(pairs, self._defaults)
+            self._buckets[partition] = PlannerBucket(
+                pairs, self._defaults, read_policies=self._policies.read_current
+            )
         return self._buckets[partition]
 
     async def _send_outputs(self, outputs: list[Output], partition: int) -> None:
@@ -451,7 +456,13 @@ def demand_by_hash(settings: PlannerSettings, reader: InputReader) -> None:
         )
 
 
-def serve(settings: PlannerSettings, reader: InputReader, defaults: Thresholds, log: Log) -> None:
+def serve(
+    settings: PlannerSettings,
+    reader: InputReader,
+    defaults: Thresholds,
+    policies: PolicyFile,
+    log: Log,
+) -> None:
     """Serve until a signal; the process exits through SystemExit. Raises Misconfigured."""
     demand_by_hash(settings, reader)
     local = LocalState(settings.state_dir, f"{settings.app} {settings.buckets}")
@@ -459,7 +470,7 @@ def serve(settings: PlannerSettings, reader: InputReader, defaults: Thresholds, 
         log.warning("restoring", why="the last planner here did not stop in order")
     made = faust_app(settings, local.directory, _changelog_replicas(settings))
     stop = partial(watchdog.exit_process, log)
-    driver = FaustDriver(made, settings, reader, defaults, log, stop)
+    driver = FaustDriver(made, settings, reader, defaults, policies, log, stop)
     driver.install()
     signs = {
         "events or recovery": partial(_event_progress, made.app, driver),

@@ -14,6 +14,7 @@ from firnline_adapters.kafka.consumer_groups import ask_coordinator
 from firnline_adapters.kafka.poison_records import StartMarks
 from firnline_adapters.observability.logs import Log
 from firnline_domain.ports import Place
+from firnline_domain.settings.policies import TablePolicies
 from firnline_domain.settings.thresholds import Thresholds
 from rocksdict import Cache
 
@@ -57,6 +58,7 @@ class OwnedBuckets:
         directory: Path,
         changelog: Changelog,
         defaults: Thresholds,
+        read_policies: Callable[[], TablePolicies],
         log: Log,
         now: Callable[[], int],
         cache: Cache,
@@ -65,6 +67,7 @@ class OwnedBuckets:
         self._directory = directory
         self._changelog = changelog
         self._defaults = defaults
+        self._read_policies = read_policies
         self._log = log
         self._now = now
         self._cache = cache
@@ -128,7 +131,11 @@ class OwnedBuckets:
 
     def _build_bucket(self, number: int, buffer: WriteBuffer) -> PlannerBucket:
         bucket = PlannerBucket(
-            buffer, self._defaults, MAX_RECONCILES, self._fleet.create_routing(number)
+            buffer,
+            self._defaults,
+            MAX_RECONCILES,
+            self._fleet.create_routing(number),
+            self._read_policies,
         )
         # A full collection goes through the keys and moments of every table, 0.1 s for a million of
         # them, and finds no garbage there.

@@ -13,6 +13,7 @@ from firnline_adapters.kafka.consumer_lag import ConsumerLag
 from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
 from firnline_adapters.kafka_admin.replication import replication_here
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.policy_file import PolicyFile
 from firnline_domain.records.assignments import Board
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -28,7 +29,13 @@ from firnline_planner.placement.routing import BucketFleet
 from firnline_planner.settings import PlannerSettings
 
 
-def serve(settings: PlannerSettings, reader: InputReader, defaults: Thresholds, log: Log) -> None:
+def serve(
+    settings: PlannerSettings,
+    reader: InputReader,
+    defaults: Thresholds,
+    policies: PolicyFile,
+    log: Log,
+) -> None:
     """Serve until SIGTERM or SIGINT. Raises Misconfigured, KafkaException, RetryLater."""
     clients = KafkaClients(settings.broker, settings.app)
     directory = Path(settings.state_dir) / "kafka"
@@ -49,6 +56,7 @@ def serve(settings: PlannerSettings, reader: InputReader, defaults: Thresholds, 
             directory,
             log_of_state,
             defaults,
+            policies.read_current,
             log,
             clock.now_ms,
             shared_cache(),
