@@ -14,6 +14,7 @@ from typing import Any
 import click
 import pytest
 import yaml
+from firnline_adapters.config.config_file import read_config
 from firnline_adapters.config.settings import READERS, all_settings
 from firnline_adapters.observability.health import ServiceHealth, wsgi_application
 from firnline_cli.__main__ import main
@@ -115,6 +116,19 @@ def test_alerts_and_boards_are_those_of_the_project() -> None:
     assert linked == {"alerts.yaml": RULES, "boards": RULES.parent / "boards"}
     assert 'Files.Get "files/alerts.yaml"' in TEMPLATES
     assert 'Files.Glob "files/boards/*.json"' in TEMPLATES
+
+
+def test_the_trial_names_servers_that_it_starts() -> None:
+    trial = CHART.parent / "trial"
+    file = read_config(str(trial / "firnline.toml"))
+    assert file is not None
+    texts = (*file.catalogs["lake"].values(), *file.kafka.values(), *file.redis.values())
+    named = {found for text in texts for found in re.findall(r"([a-z0-9-]+:\d+)", text)}
+    servers = [*yaml.safe_load_all((trial / "servers.yaml").read_text())]
+    started = {f"{one['metadata']['name']}:{port['port']}"
+               for one in servers if one["kind"] == "Service"
+               for port in one["spec"]["ports"]}  # fmt: skip
+    assert named == {*started, f"firnline-gateway:{SERVICES['gateway']['port']}"}
 
 
 def find_faults(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:

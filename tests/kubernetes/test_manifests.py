@@ -28,6 +28,7 @@ TRIAL = {
 SECRET = {"secret": "firnline", "kafka": "kafka:9094"}
 WORKER = yaml.safe_load((CHART / "values.yaml").read_text())["workers"]["worker"]
 CASES: dict[str, dict[str, Any]] = {
+    "a trial": yaml.safe_load((CHART.parent / "trial/values.yaml").read_text()),
     "a catalog without credentials": {**TRIAL, "signing": False},
     "a secret": SECRET,
     "everything": {
@@ -134,6 +135,7 @@ def test_a_wrong_field_is_refused(api: Cluster) -> None:
         ({**SECRET, "bukets": 8}, "bukets"),
         ({**SECRET, "env": {"FIRNLINE_BUCKETS": 8}}, "FIRNLINE_BUCKETS"),
         ({"kafka": "kafka:9092"}, "set `secret` .a Secret with firnline.toml., or `upstreamUri`"),
+        ({"secret": "firnline", "keda": {"enabled": True}}, "set `keda.kafka`"),
         (TRIAL, "set `secret` .a Secret with signing-keys., or `signing=false`"),
     ],
 )

@@ -23,7 +23,7 @@ pytestmark = [
         reason="needs root and `tests/kubernetes/build.sh node`",
     ),
 ]
-ENGINE = shlex.split(os.environ.get("FIRNLINE_TEST_ENGINE", "podman"))
+ENGINE = shlex.split(os.environ.get("FIRNLINE_TEST_ENGINE", "docker"))
 VERSION = yaml.safe_load((ROOT / "infra/helm/firnline/Chart.yaml").read_text())["appVersion"]
 SERVERS = (ROOT / "infra/helm/trial/servers.yaml").read_text()
 PAGE = (ROOT / "docs/deploy/kubernetes.md").read_text()
