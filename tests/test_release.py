@@ -20,7 +20,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 MEMBERS = [*ROOT.glob("*/src/firnline_*"), *ROOT.glob("*/*/src/firnline_[a-z]*")]
 UV = (sys.executable, "-m", "uv", "--quiet", "--offline")  # `make setup` has filled its cache
-DISTRIBUTION = {"yaml": "pyyaml", "faust": "faust-streaming"}  # where the import has another name
+# Where the import has another name.
+DISTRIBUTION = {"yaml": "pyyaml", "faust": "faust-streaming", "psycopg2": "psycopg2-binary"}
 BROUGHT = {"requests", "multidict", "yarl"}  # by pyiceberg and aiohttp
 
 

@@ -14,6 +14,7 @@ from tests.tools.reference import (
     properties,
     recommendations,
     records,
+    sources,
     statuses,
 )
 from tests.tools.reference.services import metrics, settings
@@ -35,6 +36,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "checked": properties.list_checked,
     "recommendations": recommendations.list_rules,
     "endpoints": http_api.list_endpoints,
+    "databases": sources.list_databases,
     **statuses.BLOCKS,
     **codes.BLOCKS,
 }

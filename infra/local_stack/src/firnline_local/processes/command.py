@@ -3,6 +3,7 @@ alike."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,3 +29,4 @@ class Command:
     """Added to the environment of whoever starts it."""
     prepare: Callable[[], None] = prepare_nothing
     """Run before every start; must be repeatable. Formats the broker's disk, writes configs."""
+    stop_signal: int = signal.SIGTERM

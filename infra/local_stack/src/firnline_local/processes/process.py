@@ -59,9 +59,9 @@ class Process:
         return self._popen.poll()
 
     def terminate(self) -> None:
-        """Send SIGTERM, to the process only: it stops its own children."""
+        """Ask for its end, the process only: it stops its own children."""
         if self.exit_code() is None:
-            self._popen.terminate()
+            self._popen.send_signal(self.command.stop_signal)
 
     def stop_when_idle(self) -> None:
         """Send SIGUSR1: a worker ends when no task runs."""

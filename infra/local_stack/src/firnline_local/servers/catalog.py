@@ -7,6 +7,7 @@ server class binds every interface; jetty-xml assembles one that does not (catal
 
 from __future__ import annotations
 
+import os
 import urllib.request
 from collections.abc import Callable
 from importlib.resources import files
@@ -33,8 +34,11 @@ def uri(port: int) -> str:
     return f"http://{LOOPBACK}:{port}"
 
 
-def command(directory: Path, port: int) -> Command:
-    """Return the command of a catalog whose database and warehouse are in `directory`."""
+def command(
+    directory: Path, port: int, database: str | None = None, driver: Path | None = None
+) -> Command:
+    """Return the command of a catalog whose warehouse is in `directory`. So is its database, unless
+    `database` is the JDBC address of one, with the jar of its driver."""
     config = directory / "catalog.xml"
     warehouse = directory / "warehouse"
 
@@ -43,15 +47,16 @@ def command(directory: Path, port: int) -> Command:
         values = {
             "host": LOOPBACK,
             "port": port,
-            "database": f"jdbc:sqlite:{directory / 'catalog.db'}",
+            "database": database or f"jdbc:sqlite:{directory / 'catalog.db'}",
             "warehouse": warehouse.as_uri(),
         }
         template = Template(files("firnline_local").joinpath("catalog.xml").read_text())
         config.write_text(template.substitute({k: escape(str(v)) for k, v in values.items()}))
 
+    paths = join_class_path("catalog") + (f"{os.pathsep}{driver}" if driver else "")
     return Command(
         name="catalog",
-        argv=(find_java(), *JVM, *OPTIONS, "-cp", join_class_path("catalog"), MAIN, str(config)),
+        argv=(find_java(), *JVM, *OPTIONS, "-cp", paths, MAIN, str(config)),
         cwd=directory,
         ready=make_probe(uri(port)),
         prepare=prepare,

@@ -100,6 +100,10 @@ COUNTERS: Meanings = {
             "Reports that could not be read, or with an unknown catalog or an invalid name."
         ),
         "listener_commits": "Changes of tables that were found in a catalog and became an event.",
+        "source_slots_made": (
+            "Replication slots that a PostgreSQL source created. `lost`: the server dropped the "
+            "previous one. The listener then reads the whole catalog."
+        ),
         "source_failures": "Failed attempts to read a source. They are retried.",
     },
     ("gateway",): {
@@ -202,6 +206,9 @@ GAUGES: Meanings = {
         "sweep_late_seconds": (
             "Time since which the next table is due to be checked for commits. Increase "
             "`FIRNLINE_CALLS_PER_MINUTE` if it grows."
+        ),
+        "source_wal_held_bytes": (
+            "Write-ahead log that PostgreSQL keeps for the replication slot of a source."
         ),
         "looks_waiting": "Tables and listings that wait for a call to their catalog.",
     },
@@ -314,6 +321,8 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "doorbells": {"source": ()},
     "doorbells_dropped": {"source": ()},
     "source_failures": {"source": ()},
+    "source_slots_made": {"source": (), "reason": ("lost", "missing")},
+    "source_wal_held_bytes": {"source": ()},
     "sweep_late_seconds": {"catalog": ()},
     "gateway_calls": {"status": STATUSES},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},

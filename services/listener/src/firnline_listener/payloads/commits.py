@@ -38,9 +38,9 @@ Body = Annotated[list[Commit], Meta(max_length=MAX_COMMITS)] | Commit
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Body)
 
 
-def parse(_: Mapping[str, str], body: bytes, catalog: str) -> list[Doorbell]:
-    """Return the doorbells of a body; those without a catalog are for `catalog`. Raises
-    ValueError."""
+def parse(_: Mapping[str, str], body: bytes, catalog: str, only: str) -> list[Doorbell]:
+    """Return the doorbells of a body; those without a catalog are for `catalog`. `only`: the
+    others are left out. Raises ValueError."""
     found = _decoder.decode(body)
     commits = found if isinstance(found, list) else [found]
     return [
@@ -53,4 +53,5 @@ def parse(_: Mapping[str, str], body: bytes, catalog: str) -> list[Doorbell]:
             one.metadata_location,
         )
         for one in commits
+        if only in ("", one.catalog)
     ]

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from firnline_listener.payloads import commits
+from firnline_listener.payloads import commits, kafka_connect, lakekeeper, polaris
 from firnline_listener.port import Doorbell
 
-Parse = Callable[[Mapping[str, str], bytes, str], list[Doorbell]]
-"""Takes headers with names in lower case, the body, and the catalog that the events are of. Returns
-[] for events that change no table. Raises ValueError for a payload that is none of its product."""
+Parse = Callable[[Mapping[str, str], bytes, str, str], list[Doorbell]]
+"""Takes headers with names in lower case, the body, the catalog that the events are of, and the
+product's name of it ("": all events are of that catalog). Returns [] for events that change no
+table. Raises ValueError for a payload that is none of its product."""
 
-PAYLOADS: Mapping[str, Parse] = {"commits": commits.parse}
+PAYLOADS: Mapping[str, Parse] = {
+    "commits": commits.parse,
+    "kafka-connect": kafka_connect.parse,
+    "lakekeeper": lakekeeper.parse,
+    "polaris": polaris.parse,
+}

@@ -33,6 +33,7 @@ class Webhooks:
     """What the endpoint accepts. `key`: "" = from anyone, on loopback alone."""
 
     catalog: str
+    only: str
     key: str
     parse: Parse
 
@@ -95,7 +96,7 @@ class HttpSource:
         body = await request.read()  # raises 413
         headers = {name.lower(): one for name, one in request.headers.items()}
         try:
-            doorbells = self._hooks.parse(headers, body, self._hooks.catalog)
+            doorbells = self._hooks.parse(headers, body, self._hooks.catalog, self._hooks.only)
         except ValueError as error:
             metrics.count("doorbells_dropped", source=self._where.name)
             return _refuse(400, str(error))
@@ -128,4 +129,5 @@ def open_http(properties: Mapping[str, str], where: Surroundings) -> HttpSource:
             f"{section} key: set {MIN_KEY} or more characters. An endpoint without a key needs "
             f"FIRNLINE_LISTEN_ADDRESS={LOOPBACK}:PORT, and it is {where.serves_at}"
         )
-    return HttpSource(Webhooks(where.catalog_of(properties), key, PAYLOADS[payload]), where)
+    catalog, only = where.catalog_of(properties), properties.get("only", "")
+    return HttpSource(Webhooks(catalog, only, key, PAYLOADS[payload]), where)

@@ -9,8 +9,14 @@ from firnline_domain.errors import Misconfigured
 
 from firnline_listener.port import DoorbellSource, OpenSource, Surroundings
 from firnline_listener.sources.http import open_http
+from firnline_listener.sources.kafka import open_kafka
+from firnline_listener.sources.postgres import open_postgres
 
-SOURCES: Mapping[str, OpenSource] = {"http": open_http}
+SOURCES: Mapping[str, OpenSource] = {
+    "http": open_http,
+    "kafka": open_kafka,
+    "postgres": open_postgres,
+}
 
 
 def open_source(properties: Mapping[str, str], where: Surroundings) -> DoorbellSource:
