@@ -31,7 +31,7 @@ def test_every_part_is_in_exactly_one_stage() -> None:
 
 def test_a_choice_is_put_into_starting_order() -> None:
     assert choose_parts(("gateway", "kafka")) == ("kafka", "gateway")
-    assert choose_parts(None) == tuple(part for part in ALL if part != "listener")
+    assert choose_parts(None) == tuple(part for part in ALL if part not in ("listener", "postgres"))
 
 
 def test_writers_of_a_stack_without_a_gateway_use_the_catalog(tmp_path: Path) -> None:
@@ -44,8 +44,20 @@ def test_writers_of_a_stack_without_a_gateway_use_the_catalog(tmp_path: Path) ->
     assert Addresses(ports).writers == Addresses(ports).gateway
 
 
+def test_a_catalog_on_postgres_is_followed_by_the_listener(tmp_path: Path) -> None:
+    state, ports = StateDir.from_path(tmp_path), pick_ports({})
+    where = Addresses(ports, parts_with("postgres"))
+    commands = {one: command_of(one, state, where) for one in ("catalog", "listener", "enricher")}
+    url = f"@127.0.0.1:{ports['postgres']}/postgres"
+    assert commands["listener"].env["FIRNLINE_SOURCE__POSTGRES__URL"].endswith(url)
+    assert "postgresql-" in commands["catalog"].argv[commands["catalog"].argv.index("-cp") + 1]
+    assert "FIRNLINE_SOURCE__POSTGRES__URL" not in commands["enricher"].env
+    alone = command_of("listener", state, Addresses(ports, parts_with("sweep")))
+    assert "FIRNLINE_SOURCE__POSTGRES__URL" not in alone.env
+
+
 def test_an_unknown_part_is_named() -> None:
-    with pytest.raises(UnknownPart, match="no such part: zookeeper; parts: redis"):
+    with pytest.raises(UnknownPart, match="no such part: zookeeper; parts: postgres"):
         choose_parts(("kafka", "zookeeper"))
 
 

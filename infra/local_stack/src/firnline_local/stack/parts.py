@@ -4,26 +4,46 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK, free_port, is_free
-from firnline_local.servers import catalog, kafka, redis
+from firnline_local.servers import catalog, kafka, postgres, redis
 from firnline_local.servers.artifacts import iceberg_jar
 from firnline_local.stack import stack_processes
 from firnline_local.stack.state import StackRecord, StateDir
 from firnline_local.topics.topics import initial_buckets
 
-SERVERS = ("redis", "catalog", "kafka")  # the slowest to prepare last: the others start meanwhile
+POSTGRES = "postgres"  # the catalog's database, in a stack that has it
+# The slowest to prepare last: the others start meanwhile.
+SERVERS = (POSTGRES, "redis", "catalog", "kafka")
 SERVICES = ("gateway", "listener", "enricher", "planner", "committer", "worker", "console")
 ALL = (*SERVERS, *SERVICES)
 # A stage starts when the one before is ready: the services read the catalog through the gateway.
-STAGES = (SERVERS, ("gateway",), tuple(one for one in SERVICES if one != "gateway"))
-PORTS = ("kafka", "kafka-controller", "redis", "catalog", "gateway", "listener", "console")
+STAGES = (
+    (POSTGRES,),
+    tuple(one for one in SERVERS if one != POSTGRES),
+    ("gateway",),
+    tuple(one for one in SERVICES if one != "gateway"),
+)
+PORTS = (
+    POSTGRES,
+    "kafka",
+    "kafka-controller",
+    "redis",
+    "catalog",
+    "gateway",
+    "listener",
+    "console",
+)
 # Ways to notice commits -> the parts that are not needed for it.
-CAPTURES: Mapping[str, tuple[str, ...]] = {"gateway": ("listener",), "sweep": ("gateway",)}
+CAPTURES: Mapping[str, tuple[str, ...]] = {
+    "gateway": ("listener", POSTGRES),
+    "sweep": ("gateway", POSTGRES),
+    "postgres": ("gateway",),
+}
 CAPTURE = "gateway"  # of a stack whose parts are not chosen
 READY = (b"action=ready", b'"action": "ready"')  # FIRNLINE_LOG_FORMAT
 Settings = Mapping[str, Mapping[str, str]]
@@ -38,14 +58,18 @@ class UnknownPart(ValueError):
 
 @dataclass(frozen=True)
 class Addresses:
-    """The addresses that the parts listen on. `has_gateway`: writers and services use it."""
+    """The addresses that the parts listen on. `parts`: those that the stack has."""
 
     ports: Mapping[str, int]
-    has_gateway: bool = True
+    parts: Collection[str] = ("gateway",)
 
     @property
     def kafka(self) -> str:
         return kafka.bootstrap_servers(self.ports["kafka"])
+
+    @property
+    def postgres(self) -> str:
+        return f"{LOOPBACK}:{self.ports[POSTGRES]}"
 
     @property
     def redis(self) -> str:
@@ -62,7 +86,7 @@ class Addresses:
     @property
     def writers(self) -> str:
         """Return the address of the catalog for writers, and for the services."""
-        return self.gateway if self.has_gateway else self.catalog
+        return self.gateway if "gateway" in self.parts else self.catalog
 
     @property
     def listener(self) -> str:
@@ -80,7 +104,7 @@ class Addresses:
 
 def addresses_of(record: StackRecord) -> Addresses:
     """Return the addresses of a stack that runs."""
-    return Addresses(record.ports, "gateway" in record.parts)
+    return Addresses(record.ports, tuple(record.parts))
 
 
 class ReadyLine:
@@ -138,8 +162,11 @@ def command_of(
 ) -> Command:
     """Return the command that starts a part; every process of it carries the stack's mark."""
     servers: dict[str, Callable[[Path], Command]] = {
+        POSTGRES: lambda data: postgres.command(data, where.ports[POSTGRES]),
         "redis": lambda data: redis.command(data, where.ports["redis"]),
-        "catalog": lambda data: catalog.command(data, where.ports["catalog"]),
+        "catalog": lambda data: catalog.command(
+            data, where.ports["catalog"], *_catalog_database(state, where)
+        ),
         "kafka": lambda data: kafka.command(
             data, where.ports["kafka"], where.ports["kafka-controller"]
         ),
@@ -151,6 +178,22 @@ def command_of(
     return replace(
         command, env={**command.env, **more, **stack_processes.mark_of(state.root, part)}
     )
+
+
+def _catalog_database(state: StateDir, where: Addresses) -> tuple[()] | tuple[str, Path]:
+    """Return the JDBC address and the driver of the catalog's database; () for its own."""
+    if POSTGRES not in where.parts:
+        return ()
+    address = postgres.jdbc_uri(state.data_path(POSTGRES), where.ports[POSTGRES])
+    return address, postgres.driver_jar()
+
+
+def _followed_database(state: StateDir, where: Addresses) -> dict[str, str]:
+    """Return the listener's source for the catalog's database; {} in a stack without it."""
+    if POSTGRES not in where.parts:
+        return {}
+    address = postgres.uri(state.data_path(POSTGRES), where.ports[POSTGRES])
+    return {"FIRNLINE_SOURCE__POSTGRES__TYPE": POSTGRES, "FIRNLINE_SOURCE__POSTGRES__URL": address}
 
 
 def _service_command(name: str, state: StateDir, where: Addresses) -> Command:
@@ -177,6 +220,7 @@ def service_environment(name: str, state: StateDir, where: Addresses) -> dict[st
         "FIRNLINE_UPSTREAM_URI": where.catalog,
         "FIRNLINE_CATALOG_URI": where.catalog if name == "listener" else where.writers,
         "FIRNLINE_SOURCE__HTTP__TYPE": "http",
+        **(_followed_database(state, where) if name == "listener" else {}),
         "FIRNLINE_METRICS_ADDRESS": f"{LOOPBACK}:{where.ports[f'{name}-metrics']}",
         "FIRNLINE_STATE_DIR": str(state.data_path(name)),
         "FIRNLINE_BUCKETS": str(initial_buckets()),

@@ -105,7 +105,7 @@ class Supervisor:
 
     @property
     def _addresses(self) -> Addresses:
-        return Addresses(self._record.ports, "gateway" in self._wanted)
+        return Addresses(self._record.ports, self._wanted)
 
     def _apply_worker_size(self) -> None:
         if self._worker_size.has_changed():

@@ -46,7 +46,8 @@ LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed"}
     "--capture",
     type=click.Choice(tuple(CAPTURES)),
     help="How commits are noticed. With `gateway` writers use the gateway as their catalog. With "
-    "`sweep` they use the catalog itself, and the listener asks it for changes.  "
+    "`sweep` they use the catalog itself, and the listener asks it for changes. With "
+    "`postgres` the catalog has a PostgreSQL database of its own, which the listener follows.  "
     f"[default: {CAPTURE}]",
 )
 @json_option
