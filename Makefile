@@ -146,6 +146,11 @@ types: setup ## mypy, strict
 bench-start: setup ## Cold start: up to ready, commit to first byte read
 	$(BIN)/python bench/cold_start.py
 
+CAPTURE ?= postgres
+.PHONY: bench-capture
+bench-capture: setup ## From a commit to its task, without a gateway: CAPTURE=postgres|sweep|gateway, TABLES=n
+	$(BIN)/python bench/capture.py --capture $(CAPTURE) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
+
 .PHONY: bench-assess
 bench-assess: setup ## `firnline assess` of a lake of metadata alone: TABLES=n
 	PYTHONPATH=. $(BIN)/python -m bench.assess --tables $(if $(filter-out file,$(origin TABLES)),$(TABLES),2000)
