@@ -47,7 +47,7 @@ def test_what_is_ordered_and_what_people_alone_read() -> None:
         "rewrite-tasks", "rewrite-tasks-heavy", "table-tasks", "compare-tasks", "task-results",
         "resync-requests", "operator-orders",
     }  # fmt: skip
-    assert unsigned_topics() == {"advice", "table-states", "dead-letters", "schemas"}
+    assert unsigned_topics() == {"advice", "dead-letters", "schemas"}
 
 
 def test_orders_and_results_count_for_a_week_and_facts_for_ever() -> None:

@@ -17,7 +17,7 @@ from firnline_listener.core.known_tables import KnownTables, Place, place_of
 from firnline_listener.port import Doorbell
 
 CHANGED_SHARE = 0.1  # of the time since a table's last change: then it is asked again
-LISTING_SHARE = 0.25  # of the calls, for listings
+LISTING_SHARE = 0.1  # of the calls, for listings
 CALLS_OF_LISTING = 2  # tables, and namespaces below
 JITTER = 0.1
 MAX_OPEN = 100  # doorbells that are not dealt with: the order of all others stays here
@@ -33,7 +33,7 @@ class SweepTimes:
     calls_per_minute: float
     shortest_s: float = 10.0
     longest_s: float = 3600.0
-    listing_s: float = 60.0
+    listing_s: float = 15.0
 
     def table_s(self, unchanged_s: float) -> float:
         """Return the time between two looks at a table."""
@@ -46,7 +46,8 @@ class SweepTimes:
 
 
 class Sweep:
-    """A `DoorbellSource` for one catalog. What it rings for is planned anew at once."""
+    """A `DoorbellSource` for one catalog. What it rings for is planned anew at once, and again when
+    the answer is known."""
 
     def __init__(
         self,
@@ -68,8 +69,8 @@ class Sweep:
         self._now, self._now_ms = now, now_ms
         self._sleep, self._jitter = sleep, jitter
         self._due: list[tuple[float, int, str | Place]] = []  # keys of tables, and listings
-        self._planned: set[str | Place] = set()
-        self._open: deque[int] = deque()  # numbers of doorbells
+        self._planned: dict[str | Place, float] = {}  # when each is due; other entries are void
+        self._open: deque[tuple[int, str | Place]] = deque()  # doorbells by number
         self._number = 0
         self._plan_at = float("-inf")
 
@@ -85,19 +86,21 @@ class Sweep:
         return found
 
     def settle(self, position: int) -> None:
-        while self._open and self._open[0] <= position:
-            self._open.popleft()
+        while self._open and self._open[0][0] <= position:
+            _, one = self._open.popleft()
+            after_s = self._interval_s(one)  # less than before if a change was found
+            if self._now() + after_s < self._planned.get(one, 0.0):
+                self._plan(one, after_s)
 
     def close(self) -> None:
         """Hold nothing."""
 
     def _plan_new(self) -> None:
         listings = {*self._roots, *filter(self._is_of_catalog, self._known.namespaces)}
-        tables = self._known.by_key.keys() - self._planned
+        tables = self._known.by_key.keys() - self._planned.keys()
         known = {key: self._known.by_key.get(key) for key in tables}
         ours = {key for key, one in known.items() if one and one.table.catalog == self._catalog}
-        for one in (listings - self._planned) | ours:
-            self._planned.add(one)
+        for one in (listings - self._planned.keys()) | ours:
             after_s = 0.0 if one in self._roots else self._jitter() * self._interval_s(one)
             self._plan(one, after_s)
 
@@ -106,14 +109,16 @@ class Sweep:
 
     def _take_due(self) -> Iterator[Doorbell]:
         while self._due and self._due[0][0] <= self._now() and len(self._open) < MAX_OPEN:
-            _, _, one = heapq.heappop(self._due)
+            due, _, one = heapq.heappop(self._due)
+            if self._planned.get(one) != due:
+                continue  # planned anew since
             place = self._find_place(one)
             if place is None:
-                self._planned.discard(one)
+                del self._planned[one]
                 continue
             self._plan(one, self._interval_s(one) * (1 + JITTER * (2 * self._jitter() - 1)))
             if self._is_mine(place):
-                self._open.append(self._number)
+                self._open.append((self._number, one))
                 yield Doorbell(place.catalog, place.namespace, place.name, position=self._number)
 
     def _find_place(self, one: str | Place) -> Place | None:
@@ -131,4 +136,5 @@ class Sweep:
 
     def _plan(self, one: str | Place, after_s: float) -> None:
         self._number += 1
-        heapq.heappush(self._due, (self._now() + after_s, self._number, one))
+        self._planned[one] = self._now() + after_s
+        heapq.heappush(self._due, (self._planned[one], self._number, one))

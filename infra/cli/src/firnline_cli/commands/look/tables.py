@@ -25,7 +25,7 @@ from firnline_cli.shared.formats import (
     timestamp_text,
 )
 
-NONE = "no table has been seen yet: give writers the gateway's address as their catalog"
+NONE = "no table has been seen yet: writers use the gateway as their catalog, or run the listener"
 SORTS = ("table", "rows", "size", "files", "small", "deletes", "debt", "status", "commit")
 STATUSES = (
     *("stuck", "failing", "working", "waiting", "cooling", "held", "paused", "off", "healthy"),
