@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -15,6 +17,14 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_listener.port import Doorbell, DoorbellSource, Surroundings
 from firnline_listener.sources.kafka import open_kafka
+
+from tests.integration.listener.test_listener_planner import (
+    SECONDS_TO_HEAL,
+    Capture,
+    check_counters,
+    make_capture,
+)
+from tests.kit.memory_flow import commit, rows
 
 pytestmark = pytest.mark.stack
 Open = Callable[..., DoorbellSource]
@@ -116,6 +126,35 @@ def test_a_topic_that_is_missing_is_said(open_source: Open) -> None:
     source = open_source(topic="nothing-here", group="nobody")
     with pytest.raises(RetryLater, match="nothing-here"):
         collect(source, 1)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_a_topic_loses_doubles_and_shuffles_the_planner_folds_once(
+    seed: int, kafka: str, topic: str, open_source: Open, tmp_path: Path
+) -> None:
+    dice, capture, source = random.Random(seed), make_capture(tmp_path), open_source()
+    waiting = list[str]()
+    for number in range(20):
+        commit(capture.catalog.load_table("db.t"), dice, number)
+        waiting += dice.choices([[], ["t"], ["t", "t"]], [1, 8, 1])[0]  # lost, once, twice
+        if dice.random() < 0.5:
+            for name in dice.sample(waiting, len(waiting)):
+                send(kafka, topic, name, partition=dice.randrange(2))
+            ring_all(capture, source, len(waiting))
+            waiting.clear()
+    capture.catalog.load_table("db.t").append(rows((9, 99)))
+    send(kafka, topic, "t")
+    ring_all(capture, source, 1)
+    for _ in range(SECONDS_TO_HEAL):
+        capture.second()
+    check_counters(capture)
+
+
+def ring_all(capture: Capture, source: DoorbellSource, count: int) -> None:
+    for bell in collect(source, count):
+        capture.ring(bell)
+        source.settle(bell.position)
+    capture.second()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ NOWHERE = ListenAddress("127.0.0.1", 0)
 @pytest.fixture(scope="session")
 def postgres_server(servers: Path) -> Iterator[tuple[Path, int]]:
     folder, port = servers / "postgres", free_port()
-    with run_process(postgres.command(folder, port), servers / "postgres.log"):
+    durable = postgres.command(folder, port)
+    command = replace(durable, argv=(*durable.argv, "-c", "fsync=off"))
+    with run_process(command, servers / "postgres.log"):
         yield folder, port
 
 

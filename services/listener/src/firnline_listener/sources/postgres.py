@@ -142,15 +142,15 @@ class PostgresSource:
 
     def _read(self, until: float) -> list[Doorbell]:
         """Read until there are doorbells, and what else has arrived."""
-        found = list[Doorbell]()
-        while len(found) < AT_ONCE:
+        found, rest = list[Doorbell](), 1.0
+        while len(found) < AT_ONCE and rest > 0:
+            rest = until - self._where.now()
             if message := self._stream.read_message():
                 found += self._decode(message.payload)
-                continue
-            rest = until - self._where.now()
-            if found or rest <= 0:
+            elif found:
                 break
-            select.select([self._stream], [], [], min(rest, CONFIRM_S))
+            elif rest > 0:
+                select.select([self._stream], [], [], min(rest, CONFIRM_S))
         return found
 
     def _decode(self, payload: bytes) -> list[Doorbell]:
