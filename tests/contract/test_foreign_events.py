@@ -37,7 +37,8 @@ def topic(kafka: str) -> str:
     """A topic of another product, with two partitions."""
     name = f"events-{uuid.uuid4().hex[:8]}"
     new = NewTopic(name, num_partitions=2, replication_factor=1)
-    AdminClient({"bootstrap.servers": kafka}).create_topics([new])[name].result()
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([new])[name].result()
     return name
 
 
