@@ -120,7 +120,7 @@ for name in "${@:-api}"; do
     stamp=$BIN/.$program-$(sed -n '/^KUBERNETES=/p' "$0" | sha256sum | cut -c-12)
     if [ -e "$stamp" ]; then continue; fi
     echo "==> $program"
-    (build "$program") > "$HOME_OF_BUILDS/build.log" 2>&1 || { tail -n 30 "$HOME_OF_BUILDS/build.log" >&2; exit 1; }
+    (build "$program") > "$HOME_OF_BUILDS/$program.log" 2>&1 || { tail -n 30 "$HOME_OF_BUILDS/$program.log" >&2; exit 1; }
     touch "$stamp"
   done
 done

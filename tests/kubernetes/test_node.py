@@ -64,11 +64,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     state = tmp_path_factory.mktemp("node")
     with run_cluster(state, "node") as cluster:
         for family in ("edge", "enricher", "jvm"):
-            name = f"docker.io/library/firnline-{family}:{VERSION}"
-            subprocess.run([*ENGINE, "tag", f"firnline-{family}:local", name], check=True)
-            load_image(cluster, name)
+            name = f"firnline-{family}"
+            load_image(cluster, f"{name}:local", f"docker.io/library/{name}:{VERSION}")
         for image in sorted(set(re.findall(r"image: (\S+)", SERVERS))):
-            load_image(cluster, f"docker.io/{image}")
+            load_image(cluster, image, f"docker.io/{image}")
         volumes = [VOLUMES]
         for number in range(3):
             folder = state / f"volumes/{number}"
@@ -78,7 +77,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def load_image(cluster: Cluster, name: str) -> None:
+def load_image(cluster: Cluster, image: str, name: str) -> None:
+    """Bring an image of the engine into the node under the name that manifests have."""
+    subprocess.run([*ENGINE, "tag", image, name], check=True)
     with subprocess.Popen([*ENGINE, "save", name], stdout=subprocess.PIPE) as saved:
         cluster.call("load", stdin=saved.stdout)
     assert saved.returncode == 0, name
