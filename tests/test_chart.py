@@ -27,6 +27,7 @@ from firnline_domain.version import VERSION
 from firnline_enricher import bootstrap as enricher
 from firnline_gateway.bootstrap import DRAIN_S, LAST_FLUSH_S
 from firnline_gateway.settings import GatewaySettings
+from firnline_listener.settings import ListenerSettings
 
 from tests.tools.reference.alerts import RULES
 
@@ -73,9 +74,12 @@ def test_variables_are_settings_and_those_that_are_required_are_set() -> None:
 
 
 def test_ports_are_those_that_services_have_by_default() -> None:
-    for name, settings in (("gateway", GatewaySettings), ("console", ConsoleSettings)):
-        assert SERVICES[name]["port"] == settings.listen_address.port
-    assert [name for name in SERVICES if "port" in SERVICES[name]] == ["gateway", "console"]
+    ports = {name: one["port"] for name, one in SERVICES.items() if "port" in one}
+    assert ports == {
+        "gateway": GatewaySettings.listen_address.port,
+        "listener": ListenerSettings.listen_address.port,
+        "console": ConsoleSettings.listen_address.port,
+    }
 
 
 def test_a_gateway_has_time_to_finish_its_calls() -> None:

@@ -51,11 +51,13 @@ CASES: dict[str, dict[str, Any]] = {
             "persistence": {"storageClass": "fast"},
             "service": {"type": "LoadBalancer", "annotations": {"internal": "true"}},
         },
+        "listener": {"enabled": True},
         "console": {"tlsSecret": "tls"},
         "planner": {"persistence": {"enabled": False}},
         "workers": {"worker-etl": {**WORKER, "group": "etl", "lanes": ["ordinary", "heavy"]}},
         "networkPolicy": {
             "enabled": True,
+            "sources": [{"namespaceSelector": {}}],
             "writers": [{"namespaceSelector": {"matchLabels": {"team": "lake"}}}],
             "console": [{"namespaceSelector": {}}],
             "monitoring": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],

@@ -1,6 +1,7 @@
 {{- /* What a service is, whatever the values say. `workers` adds one service for each entry. */}}
 {{- define "firnline.services" -}}
 gateway: {image: edge, kind: StatefulSet, port: 8181, graceSeconds: 60}
+listener: {image: enricher, kind: Deployment, port: 8282, graceSeconds: 30}
 enricher: {image: enricher, kind: Deployment, graceSeconds: 30}
 planner: {image: edge, kind: StatefulSet, graceSeconds: 30}
 committer: {image: jvm, kind: Deployment, graceSeconds: 30}
@@ -13,7 +14,7 @@ worker: {image: jvm, kind: Deployment, graceSeconds: 60}
 {{- $all := dict }}
 {{- range $name, $facts := include "firnline.services" . | fromYaml }}
 {{- range $pool, $values := ternary $.Values.workers (dict $name (get $.Values $name)) (eq $name "worker") }}
-{{- if $values }}
+{{- if and $values (ne (toString $values.enabled) "false") }}
 {{- $_ := set $all $pool (mergeOverwrite (dict "module" $name) $facts (deepCopy $values)) }}
 {{- end }}
 {{- end }}
