@@ -77,7 +77,7 @@ def test_each_counter_of_each_service_has_a_series_at_its_start() -> None:
     without = {name: set(found) for name, found in json.loads(done.stdout).items()}
     assert without.keys() == set(ALL)
     # Series of a catalog or a source are made when the service reads which it has.
-    of_sources = {"doorbells", "doorbells_dropped", "source_failures"}
+    of_sources = {"doorbells", "doorbells_dropped", "source_failures", "source_slots_made"}
     assert set().union(*without.values()) <= {"catalog_errors"} | of_sources
 
 
