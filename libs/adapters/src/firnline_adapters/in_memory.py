@@ -17,6 +17,7 @@ from firnline_domain.records.signing import Keyring
 from firnline_adapters.consumer.offset_tracker import OffsetTracker
 from firnline_adapters.kafka.dead_letters import send_to_dead_letters
 from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, StartMarks, died_at
+from firnline_adapters.observability.traces import current_trace, keep_trace, trace_of
 from firnline_adapters.records.codec import RecordCodec, check_kind
 from firnline_adapters.records.record_sizes import (
     Unsendable,
@@ -80,7 +81,7 @@ class MemoryPublisher:
         return self._put_record(topic, key, record, self._partition_of(topic, key))
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
-        self._append_bytes(topic, self._partition_of(topic, key), key, value)
+        self._append_bytes(topic, self._partition_of(topic, key), key, value, current_trace())
 
     def _partition_of(self, topic: str, key: str) -> int:
         if self._board and topic in ROUTED:
@@ -96,11 +97,11 @@ class MemoryPublisher:
                 self, dead_letter_of_unsent(topic, partition, key, error, self._service, 0)
             )
             return False
-        self._append_bytes(topic, partition, key, value)
+        self._append_bytes(topic, partition, key, value, trace_of(record))
         return True
 
-    def _append_bytes(self, topic: str, partition: int, key: str, value: bytes) -> None:
-        headers = self._signer.sign_headers(topic, partition, key.encode(), value)
+    def _append_bytes(self, topic: str, partition: int, key: str, value: bytes, trace: str) -> None:
+        headers = self._signer.sign_headers(topic, partition, key.encode(), value, trace)
         self._broker.append(topic, partition, key, value, headers)
 
     def broadcast(self, topic: str, key: str, record: Any) -> bool:
@@ -175,6 +176,7 @@ class MemoryInbox:
                 headers = self._broker.headers.get((topic, partition, offset))
                 self._signer.verify_record(topic, partition, key, value, headers)
                 record = check_kind(topic, self._codec.decode(value))
+                keep_trace(record, headers)
                 found.append(Delivery(topic, partition, offset, key, record, deaths))
             except PoisonousRecord as poison:
                 letter = DeadLettered(

@@ -44,7 +44,7 @@ class Follower:
             except ViewLost:
                 self._log.warning("view_lost", then="rebuild")
             except RetryLater as error:
-                self._log.warning("waiting", error=error)
+                self._log.warning("waiting", why=error)
                 stop.wait(RETRY_S)
 
     def _begin_generation(self, rebuild: bool) -> Built:

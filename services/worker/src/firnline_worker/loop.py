@@ -69,7 +69,7 @@ class TaskLoop:
         try:
             self.inbox.commit()
         except RetryLater as later:  # the broker is away; the next poll commits
-            self.log.warning("commit_later", error=later)
+            self.log.warning("commit_later", why=later)
 
     @property
     def running_count(self) -> int:

@@ -35,6 +35,7 @@ from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, Star
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import current_trace, keep_trace, trace_in, trace_of
 from firnline_adapters.records.codec import RecordCodec, check_kind
 from firnline_adapters.records.record_sizes import (
     COMPRESSION,
@@ -94,7 +95,7 @@ class KafkaPublisher:
         return self._put_record(topic, key, record, self._partition_of(topic, key))
 
     def publish_encoded(self, topic: str, key: str, value: bytes) -> None:
-        self._send_bytes(topic, key, value, self._partition_of(topic, key))
+        self._send_bytes(topic, key, value, self._partition_of(topic, key), current_trace())
 
     def _put_record(self, topic: str, key: str, record: Any, partition: int) -> bool:
         try:
@@ -105,7 +106,7 @@ class KafkaPublisher:
                 dead_letter_of_unsent(topic, partition, key, error, self._service, clock.now_ms()),
             )
             return False
-        self._send_bytes(topic, key, value, partition)
+        self._send_bytes(topic, key, value, partition, trace_of(record))
         return True
 
     def _partition_of(self, topic: str, key: str) -> int:
@@ -117,10 +118,10 @@ class KafkaPublisher:
         sent = [self._put_record(topic, key, record, one) for one in range(self._homes)]
         return all(sent)
 
-    def _send_bytes(self, topic: str, key: str, value: bytes, partition: int) -> None:
+    def _send_bytes(self, topic: str, key: str, value: bytes, partition: int, trace: str) -> None:
         on_delivery = partial(self._on_delivery, threading.get_ident())
         name = key.encode()
-        headers = list[Header](self.signer.sign_headers(topic, partition, name, value))
+        headers = list[Header](self.signer.sign_headers(topic, partition, name, value, trace))
         produce_record(self._producer, topic, partition, name, value, headers, on_delivery)
         self._producer.poll(0)
         metrics.count("records_written", topic=topic)
@@ -249,7 +250,7 @@ class KafkaInbox:
         messages = self._consumer.consume(1 if alone else 500, timeout_s)
         for message in messages:
             if error := message.error():
-                self._log.warning("poll_error", error=error.str())
+                self._log.warning("poll_error", why=error.str())
             elif (delivery := self._decode_message(message)) is not None:
                 found.append(delivery)
         if not messages:
@@ -293,6 +294,7 @@ class KafkaInbox:
             check_size(topic, message.value())
             self._signer.verify_record(topic, partition, key, message.value(), message.headers())
             record = check_kind(topic, self._codec.decode(message.value()))
+            keep_trace(record, message.headers())
         except Exception as error:  # of this record: the process would end at it in each life
             self.reject_raw(message, error)
             mark.mark_done(offset)
@@ -305,7 +307,10 @@ class KafkaInbox:
         """Put an undecodable message on `dead-letters`; it is there before its offset commits."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "bad_body"
         letter = dead_letter_of_message(message, reason, str(error), self._group)
-        self._log.warning("dead_letter", topic=letter.topic, offset=letter.offset, why=error)
+        trace = trace_in(message.headers())
+        self._log.warning(
+            "dead_letter", topic=letter.topic, offset=letter.offset, why=error, trace=trace
+        )
         send_to_dead_letters(self._publisher, letter)
 
     def mark_done(self, delivery: Delivery) -> None:
@@ -332,7 +337,7 @@ class KafkaInbox:
             self._consumer.commit(offsets=noted, asynchronous=False)
         except KafkaException as error:
             # Lost to a rebalance: the new owner will read them again; at-least-once holds.
-            self._log.warning("commit_refused", error=error)
+            self._log.warning("commit_refused", why=error)
             return False
         self._noted |= offsets.keys()
         return True
@@ -344,7 +349,7 @@ class KafkaInbox:
             try:
                 self._commit_offsets({place: self._group_position(place) for place in left})
             except KafkaException as error:  # no broker: it is noted by a later round
-                self._log.warning("commit_refused", error=error)
+                self._log.warning("commit_refused", why=error)
 
     def _group_position(self, place: Place) -> int:
         """Return where the group stands: what it has committed, or the first record."""

@@ -2,8 +2,8 @@
 
 Values are written as logfmt has them: in double quotes where they have spaces or signs of it. A
 table is `lake:shop.orders` in every service, a sequence has commas, and a fact without a value is
-left out. With FIRNLINE_LOG_FORMAT=json a line is an object: `at`, `level`, `service`, `action` and
-the facts.
+left out. `trace` is the id of the request that the line is about. With FIRNLINE_LOG_FORMAT=json a
+line is an object: `at`, `level`, `service`, `action` and the facts.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import TableName
 
 from firnline_adapters.config.redaction import MASK, SECRET_NAME, redact
+from firnline_adapters.observability.traces import current_trace, trace_of_task
 
 _QUOTED = frozenset(' "=\\')
 _EMPTY = frozenset({"", "[]", "{}", "()", "None"})  # "[]" is also the partition of a table without
@@ -61,7 +62,9 @@ class Log:
         facts: dict[str, Any],
         error: BaseException | None = None,
     ) -> None:
-        named = {"action": action, "table": table.full_name if table else None, **facts}
+        trace = trace_of_task(facts["task"]) if facts.get("task") else current_trace()
+        name = table.full_name if table else None
+        named = {"action": action, "table": name, "trace": trace, **facts}
         shown = {name: value for name, value in named.items() if _format_value(value) not in _EMPTY}
         self._logger.log(level, _format_line(shown), exc_info=error, extra={FACTS: shown})
 

@@ -27,6 +27,8 @@ from firnline_schemas import topics
 from firnline_adapters import clock
 from firnline_adapters.config import redaction
 from firnline_adapters.config.settings import declare_setting, from_environment
+from firnline_adapters.observability.traces import HEADER as TRACEPARENT
+from firnline_adapters.observability.traces import current_trace, write_traceparent
 
 VARIABLE = "FIRNLINE_SIGNING_KEYS"
 HEADER = "firnline-signature"  # key id, ms since 1970 and HMAC-SHA256 in hexadecimal
@@ -76,14 +78,24 @@ class RecordSigner:
         return RecordSigner(self.keys, None, self._now_ms)
 
     def sign_headers(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        trace: str | None = None,
     ) -> list[tuple[str, bytes]]:
-        """Return a record's headers: its producer's version, and a signature where one is due."""
-        parts = _signed_parts(topic, partition, key, value)
-        signature = None if topic in unsigned_topics() else self.keys.sign(self._now_ms(), *parts)
-        if signature is None:
-            return [PRODUCER]
-        return [PRODUCER, (HEADER, write_signature(signature).encode())]
+        """Return a record's headers: its producer's version, the trace id, and a signature where
+        one is due. `trace`: None = of what is worked at here; "" = none."""
+        headers = [PRODUCER]
+        trace = current_trace() if trace is None else trace
+        if trace and (parent := write_traceparent(trace)):
+            headers.append((TRACEPARENT, parent))
+        if topic not in unsigned_topics():
+            parts = _signed_parts(topic, partition, key, value)
+            if signature := self.keys.sign(self._now_ms(), *parts):
+                headers.append((HEADER, write_signature(signature).encode()))
+        return headers
 
     def verify_record(
         self,

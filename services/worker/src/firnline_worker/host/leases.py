@@ -149,5 +149,5 @@ class TaskLeases:
         try:
             return call() is not False
         except redis.RedisError as error:
-            self.log.warning("leases_away", error=error)
+            self.log.warning("leases_away", why=error)
             return True
