@@ -51,16 +51,23 @@ def lines(state: Path, service: str, action: str) -> list[dict[str, str]]:
 
 
 def followed(state: Path) -> list[str]:
-    """Tasks that `grep` follows from a writer's commit to the snapshot that they became."""
-    at_gateway = {line.get("snapshots") for line in lines(state, "gateway", "committed")}
-    enriched = {line.get("snapshots") for line in lines(state, "enricher", "enriched")}
-    triggers = {line["task"]: line["trigger"] for line in lines(state, "planner", "order")}
-    started = {line["task"] for line in lines(state, "worker", "task_started")}
-    became = {line["task"]: line["snapshot"] for line in lines(state, "committer", "committed")}
+    """Tasks that `grep` follows from a writer's commit to the snapshot that they became, by one
+    trace id in the log of each service."""
+    commits = lines(state, "gateway", "committed")
+    at_gateway = {(line["trace"], line.get("snapshots")) for line in commits}
+    enriched = lines(state, "enricher", "enriched")
+    read = {(line["trace"], line.get("snapshots")) for line in enriched}
+    started = {(one.get("trace"), one["task"]) for one in lines(state, "worker", "task_started")}
+    became = {
+        (line.get("trace"), line["task"]): line["snapshots"]
+        for line in lines(state, "committer", "committed")
+    }
     return [
-        task
-        for task in started & triggers.keys() & became.keys()
-        if triggers[task] in at_gateway & enriched and became[task] in at_gateway
+        line["task"]
+        for line in lines(state, "planner", "order")
+        if (line.get("trace"), line["trigger"]) in at_gateway & read
+        and (at := (line.get("trace"), line["task"])) in started & became.keys()
+        and became[at] in {one.get("snapshots") for one in commits}
     ]
 
 

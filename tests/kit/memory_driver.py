@@ -94,6 +94,8 @@ class MemoryDriver:
             sent = output.encode_for_send(partition, self._broker.homes, self._now())
             value = sent.value or b""
             place = (sent.topic, sent.partition)
-            headers = self._reader.signer.sign_headers(*place, sent.key.encode(), value)
+            headers = self._reader.signer.sign_headers(
+                *place, sent.key.encode(), value, output.trace
+            )
             self._broker.append(*place, sent.key, value, headers)
         self.buckets[partition].commit()

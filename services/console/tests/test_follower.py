@@ -11,12 +11,16 @@ from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublish
 from firnline_adapters.observability.logs import Log
 from firnline_console.follower import Follower
 from firnline_console.handlers import TOPICS, on_deliveries, topics_read
+from firnline_console.read_model import gauges as read_model_gauges
 from firnline_console.read_model.gauges import Gauges
 from firnline_console.read_model.listing import Query
 from firnline_console.read_model.port import Built
+from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.policy.fleet.lanes import lane_of_order
 from firnline_domain.ports import Delivery, Inbox, Place
+from firnline_domain.records.results import DeleteKind
+from firnline_domain.records.states import TABLE_STATUSES
 from firnline_domain.settings.groups import parse_groups
 from prometheus_client import REGISTRY
 
@@ -117,7 +121,51 @@ def test_a_restart_goes_on_where_it_was(stage: Stage, make: Make) -> None:
     assert set(stage.groups) == {"firnline-console-g1"}
     assert stage.model.read_totals(0)["tasks_committed"] == 1
     Gauges(stage.model, ()).set(0)
-    assert REGISTRY.get_sample_value("firnline_fleet_tables") == 1
+    by_status = [
+        REGISTRY.get_sample_value("firnline_fleet_tables", {"status": one})
+        for one in TABLE_STATUSES
+    ]
+    assert sorted(filter(None, by_status)) == [1]
+
+
+def test_the_largest_tables_and_namespaces_have_series_while_they_are_among_them(
+    stage: Stage, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_model_gauges, "LARGEST", 1)
+    state, gauges = make("table_state/in_flight"), Gauges(stage.model, ())
+
+    def publish(uuid: str, namespace: str, debt: int, at_ms: int) -> None:
+        table = replace(state.table, uuid=uuid, namespace=(namespace,))
+        one = replace(state, table=table, debt_files=debt, updated_at_ms=at_ms)
+        stage.publish("table-states", one)
+        stage.run()
+        gauges.set(0)
+
+    def shown(name: str, label: str, namespace: str) -> float | None:
+        place = f"{state.table.catalog_path}:{namespace}"
+        value = f"{place}.{state.table.name}" if label == "table" else place
+        return REGISTRY.get_sample_value(f"firnline_fleet_{name}", {label: value})
+
+    def all_shown(namespace: str) -> list[float | None]:
+        of_it = ("debt_files", "data_bytes", "delete_files")
+        sums = [shown(f"namespace_{one}", "namespace", namespace) for one in of_it]
+        return [shown("table_debt_files", "table", namespace), *sums]
+
+    size, deletes = state.holds.all_data.bytes, state.holds.delete_files
+    with gauges.show_largest():
+        publish("u1", "a", 70, 1)
+        publish("u2", "b", 60, 1)
+        assert all_shown("a") == [70, 70, size, deletes]
+        assert all_shown("b") == [None] * 4
+        publish("u3", "b", 20, 1)
+        assert all_shown("b") == [None, 80, 2 * size, 2 * deletes]
+        assert all_shown("a") == [70, None, None, None]
+        kinds = [
+            REGISTRY.get_sample_value("firnline_fleet_delete_files", {"kind": kind})
+            for kind in DeleteKind
+        ]
+        assert sum(filter(None, kinds)) == 4 * deletes  # one table was there before
+    assert all_shown("a") == all_shown("b") == [None] * 4
 
 
 def test_a_rebuild_reads_all_from_the_beginning(stage: Stage) -> None:

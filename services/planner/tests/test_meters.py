@@ -5,8 +5,14 @@ from __future__ import annotations
 from firnline_domain.counters.fold.folding import FoldOutcome
 from firnline_planner import meters
 from firnline_planner.state.effects import RESYNC_REQUESTS, Effects, Output
+from prometheus_client import REGISTRY
 
 from tests.kit.counted import counted
+
+AGES = (
+    *("order_seconds_count", "order_seconds_sum"),
+    *("healthy_seconds_count", "healthy_seconds_sum"),
+)
 
 
 def told() -> list[float]:
@@ -19,6 +25,7 @@ def told() -> list[float]:
         counted("records_written", topic=RESYNC_REQUESTS),
         counted("resyncs"),
         counted("records_read", topic="file-changes"),
+        *(REGISTRY.get_sample_value(f"firnline_commit_to_{name}") or 0.0 for name in AGES),
     ]
 
 
@@ -34,10 +41,12 @@ def test_a_batch_counts_for_as_much_as_its_steps() -> None:
                 verdicts=[FoldOutcome.HELD, FoldOutcome.STALE],
                 outcomes=["lost"],
                 spent_gb_hours=0.5,
+                ages_at_order_ms=[2_000],
+                ages_at_finish_ms=[9_000, 1],
             ),
             Effects(verdicts=[FoldOutcome.DUPLICATE], outcomes=["lost"], outputs=[asking]),
         ]
     )
     meters.count_read(["file-changes", "file-changes"])
     grown = [now - then for now, then in zip(told(), before, strict=True)]
-    assert grown == [2, 1, 2, 2, 1.8e12, 2, 2, 2]
+    assert grown == [2, 1, 2, 2, 1.8e12, 2, 2, 2, 1, 2, 2, 9.001]

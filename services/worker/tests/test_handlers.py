@@ -22,6 +22,7 @@ from firnline_domain.records.results import (
 from firnline_worker.handlers import RESULTS, WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import MAX_STARTS, Busy, TaskLeases, lease_of
+from prometheus_client import REGISTRY
 
 from tests.kit.counted import counted
 from tests.kit.expiries import expire, expired
@@ -49,6 +50,7 @@ class Bench:
         self.seconds = 0.0
         self.doing: Any = lambda order, note: DONE
         self.comparing: Any = lambda order: COMPARED
+        self.expiring = EXPIRED
         self.calls = 0
         self.stopping = False
         self.log = Log("test")
@@ -81,7 +83,7 @@ class Bench:
 
     def expire(self, order: ExpireSnapshots) -> Any:
         self.calls += 1
-        return EXPIRED
+        return self.expiring
 
     @property
     def results(self) -> list[Any]:
@@ -132,6 +134,21 @@ def test_every_failure_is_told_with_its_reason(bench, error, reason, retryable):
     assert isinstance(failed, TaskFailed)
     assert (failed.reason, failed.retryable, failed.kind) == (reason, retryable, "rewrite")
     assert (failed.task_id, failed.scope, failed.attempt) == ("t1", ORDER.scope, 1)
+
+
+def test_what_an_expiry_removed_and_how_long_its_task_waited_are_counted(bench):
+    def told() -> list[float]:
+        waited = REGISTRY.get_sample_value("firnline_order_to_start_seconds_sum") or 0.0
+        return [*(counted("expired", what=what) for what in ("snapshots", "files")), waited]
+
+    before = told()
+    bench.expiring = replace(EXPIRED, expired=3, deleted_files=7)
+    bench.worker().handle(EXPIRE)
+    grown = [now - then for now, then in zip(told(), before, strict=True)]
+    assert grown == [3, 7, pytest.approx((500 - EXPIRE.ordered_at_ms) / 1000)]
+    bench.expiring = replace(EXPIRED, expired=3, begins_at_ms=9)
+    bench.worker().handle(replace(EXPIRE, task_id="e2"))
+    assert told()[:2] == [before[0] + 3, before[1] + 7]
 
 
 def test_what_did_not_answer_is_counted(bench):

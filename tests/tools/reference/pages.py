@@ -17,13 +17,14 @@ from tests.tools.reference import (
     sources,
     statuses,
 )
-from tests.tools.reference.services import metrics, settings
+from tests.tools.reference.services import metrics, series, settings
 
 FOLDER = Path(__file__).parents[3] / "docs/reference"
 BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 BLOCKS: dict[str, Callable[[], str]] = {
     "settings": settings,
     "metrics": metrics,
+    "series": series,
     "alerts": alerts.list_alerts,
     "commands": commands.list_commands,
     "common-options": commands.list_common_options,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from firnline_cli.commands.look.events import KINDS
 from firnline_console.http.answers import TASK_STATUSES
-from firnline_console.views.statuses import STATUSES
+from firnline_domain.records.states import TABLE_STATUSES
 
 from tests.tools.reference.markdown import table
 
@@ -51,7 +51,7 @@ EVENTS = {
 }
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "table-statuses": lambda: list_meanings("status", STATUSES, TABLES),
+    "table-statuses": lambda: list_meanings("status", TABLE_STATUSES, TABLES),
     "task-statuses": lambda: list_meanings("status", TASK_STATUSES, TASKS),
     "event-kinds": lambda: list_meanings("kind", KINDS, EVENTS),
 }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from firnline_adapters.config.settings import ListenAddress
@@ -13,6 +17,15 @@ from firnline_adapters.observability.logs import Log, set_level
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import TableName
 
+ROOT = Path(__file__).parents[4]
+OTHER_NAMES = {
+    **dict.fromkeys(("error", "err", "exception", "message", "msg", "cause"), "why"),
+    **dict.fromkeys(("task_id", "order", "order_id"), "task"),
+    **dict.fromkeys(("table_name", "name"), "table"),
+    **dict.fromkeys(("snapshot", "snapshot_id", "snapshot_ids"), "snapshots"),
+    **dict.fromkeys(("trace_id", "traceparent", "request_id"), "trace"),
+    **dict.fromkeys(("file", "filename"), "path"),
+}
 STARTS = """
 from dataclasses import dataclass
 from firnline_adapters.service import ServiceSettings, run_service
@@ -74,6 +87,33 @@ def test_a_table_has_one_form_at_every_level(level: str, caplog: pytest.LogCaptu
         "action=said table=archive/dev:shop.eu.orders n=1",
         "action=said n=1",
     ]
+
+
+def keys_in(source: str) -> Iterator[str]:
+    """The names of the facts that code logs, but for those of settings."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=log, attr="info" | "warning" | "error"),
+                args=[ast.Constant(value=str()), *_],
+                keywords=facts,
+            ) if ast.unparse(log).lower().endswith("log"):
+                yield from (one.arg for one in facts if one.arg)
+
+
+def test_all_services_call_one_thing_by_one_name() -> None:
+    folders = ("libs", "services", "infra")
+    paths = [path for one in folders for path in ROOT.glob(f"{one}/*/src/**/*.py")]
+    found = {key for path in paths for key in keys_in(path.read_text())}
+    assert {"table", "task", "why", "snapshots", "topic"} <= found
+    assert {key: OTHER_NAMES[key] for key in found & OTHER_NAMES.keys()} == {}
+    assert [key for key in found if not re.fullmatch("[a-z]+(_[a-z]+)*", key)] == []
+    assert found & {"at", "level", "service", "action"} == set()  # of the line itself
+
+
+@pytest.mark.parametrize("call", ['self._log.info("x", error=1)', 'LOG.error("x", e, error=1)'])
+def test_another_name_is_seen(call: str) -> None:
+    assert [*keys_in(call)] == ["error"]
 
 
 def start(**environment: str) -> subprocess.CompletedProcess[str]:

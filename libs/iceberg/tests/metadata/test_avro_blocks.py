@@ -16,6 +16,7 @@ from firnline_iceberg.metadata.avro_reader import (
     read_blocks,
     read_records,
 )
+from prometheus_client import REGISTRY
 from pyiceberg.io import FileIO
 
 SCHEMA = {
@@ -40,7 +41,9 @@ def test_blocks_are_read_as_they_were_written(io: FileIO, tmp_path: Path, codec:
     texts = [f"s3://b/{n}" * n for n in range(1, 40)]
     path = written(tmp_path, codec, texts)
     assert [row["path"] for row in read_records(io, path, WANTED)] == texts
+    reads = REGISTRY.get_sample_value("firnline_storage_read_seconds_count") or 0
     assert sum(count for count, _ in read_blocks(io, path)[1]) == len(texts)
+    assert REGISTRY.get_sample_value("firnline_storage_read_seconds_count") == reads + 1
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Protocol
 
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import following, trace_of
 from firnline_domain.commits.conflicts import input_files
 from firnline_domain.errors import PoisonousRecord, RetryLater, TaskRefused
 from firnline_domain.identity import TableName, normal_path
@@ -27,6 +29,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_committer.commit import events as reports
 from firnline_committer.commit.attempts import AttemptProgress, until_closed
 
+MAX_TRACES = 8  # in a line about several results
 WITHOUT_COMMIT = TaskFailed | TableResult | RowsCompared
 
 
@@ -141,7 +144,9 @@ class Handled:
 def handle_deliveries(handlers: CommitterHandlers, batch: list[Delivery], log: Log) -> Handled:
     """Handle deliveries, in any thread. Raises JvmEnded."""
     started, handled = time.monotonic(), Handled()
-    _handle_batch(handlers, batch, log, handled)
+    traces = dict.fromkeys(trace_of(delivery.record) for delivery in batch)
+    with following(",".join(islice(filter(None, traces), MAX_TRACES))):
+        _handle_batch(handlers, batch, log, handled)
     metrics.observe("commit_seconds", time.monotonic() - started)
     _count_bytes(handled.events)
     return handled

@@ -21,6 +21,7 @@ from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_le
 from firnline_adapters.kafka.poison_records import died_at
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import following, trace_of
 from firnline_domain.errors import PoisonousRecord, RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.ports import Delivery, Inbox, Place, Publisher
@@ -168,14 +169,14 @@ class EnricherPump:
         """Read deliveries of one table, in a thread of the pool, up to one that must be retried."""
         for delivery in deliveries:
             started = self._now()
-            try:
-                reads.append(
-                    _Read(delivery, self._handlers.handle(delivery), self._now() - started)
-                )
-            except Exception as error:
-                reads.append(_Read(delivery, error, self._now() - started))
-                if isinstance(error, RetryLater):
-                    return
+            with following(trace_of(delivery.record)):
+                try:
+                    found: list[FilesChanged] | Exception = self._handlers.handle(delivery)
+                except Exception as error:
+                    found = error
+            reads.append(_Read(delivery, found, self._now() - started))
+            if isinstance(found, RetryLater):
+                return
 
     def _start_reading(self, deliveries: Sequence[Delivery], queue: RetryQueue | None) -> None:
         reads: list[_Read] = []
@@ -261,6 +262,10 @@ class EnricherPump:
     def _settle_commit(self, read: _Read, queue: RetryQueue) -> bool:
         """Publish what a commit has changed. Return False if it must be retried later; its queue
         pauses."""
+        with following(trace_of(read.delivery.record)):
+            return self._settle_followed(read, queue)
+
+    def _settle_followed(self, read: _Read, queue: RetryQueue) -> bool:
         delivery, table = read.delivery, read.delivery.record.table
         try:
             self._publish_changes(read.changes)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters.observability import metrics
+from firnline_adapters.observability.traces import HEADER as TRACEPARENT
+from firnline_adapters.observability.traces import following, new_trace, parse_traceparent
 
 from firnline_gateway.middlewares.middleware import Middleware
 from firnline_gateway.proxy.bodies import ClientGone, Refused
@@ -31,6 +33,11 @@ class Gateway:
 
     async def answer_call(self, request: BaseRequest, mount: str) -> StreamResponse:
         """Answer one call. `mount`: the beginning of its path that names the catalog."""
+        trace = parse_traceparent(request.headers.get(TRACEPARENT)) or new_trace()
+        with following(trace):
+            return await self._answer_followed(request, mount)
+
+    async def _answer_followed(self, request: BaseRequest, mount: str) -> StreamResponse:
         try:
             answer = await self._run_chain(Exchange(request, mount, self._budget, self._max_bytes))
         except Refused as refused:

@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 from firnline_adapters.observability.logs import Log
+from firnline_domain.commits.hold_header import HEADER, PASS
 from firnline_domain.errors import Misconfigured
 from firnline_gateway import bootstrap
 from firnline_gateway.middlewares import commit_capture as capture
@@ -35,6 +36,7 @@ from services.gateway.tests.conftest import (
     post,
     said,
 )
+from tests.kit.counted import counted
 
 
 async def test_an_accepted_commit_is_an_event(bench: Bench, client: aiohttp.ClientSession) -> None:
@@ -80,6 +82,28 @@ async def test_a_refused_commit_is_none(
     [event] = await bench.until(1)
     assert event.snapshots[0].snapshot_id == 2
     assert forgotten(bench)
+
+
+async def test_a_writer_that_lost_to_us_is_counted(
+    bench: Bench, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusals() -> list[float]:
+        return [counted("gateway_commits_refused", after=who) for who in ("ours", "others")]
+
+    async def grown(status: str, **headers: str) -> list[float]:
+        before = refusals()
+        bench.catalog.script[f"POST {TABLE}"] = said(b"{}", status)
+        await post(client, bench, append(), **headers)
+        return [now - then for now, then in zip(refusals(), before, strict=True)]
+
+    assert await grown("409 Conflict") == [0, 1]
+    assert await grown("409 Conflict", **{HEADER: PASS}) == [0, 0]
+    assert await grown("409 Conflict") == [0, 1]
+    assert await grown("200 OK", **{HEADER: PASS}) == [0, 0]
+    assert await grown("409 Conflict") == [1, 0]
+    assert await grown("404 Gone") == [0, 0]
+    monkeypatch.setattr(capture, "OURS_S", 0.0)
+    assert await grown("409 Conflict") == [0, 1]
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])

@@ -154,10 +154,11 @@ def test_a_row_that_cannot_be_used_goes_aside_and_blocks_no_other(
     accept(journal, 1)
     with sqlite3.connect(tmp_path / "outbox.db") as file:
         value = "CAST(? AS TEXT)" if row == b"\xff\xfe" else "?"
-        columns = "topic, key, payload, accepted_ms"
+        columns = "topic, key, payload, accepted_ms, trace"
         file.execute(
-            f"INSERT INTO records ({columns}) VALUES ('table-commits', {value}, {value}, 1)",
-            (row, row),
+            f"INSERT INTO records ({columns}) "
+            f"VALUES ('table-commits', {value}, {value}, 1, {value})",
+            (row, row, row),
         )
     accept(journal, 2)
     assert sender.drain() == 3

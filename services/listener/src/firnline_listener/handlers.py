@@ -10,6 +10,7 @@ from functools import partial
 from firnline_adapters.consumer.threads import Pool
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import following, new_trace
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import MAIN
@@ -255,12 +256,13 @@ class Listener:
     # ---- out
 
     def _publish(self, event: TableCommitted) -> None:
-        self._publisher.publish(TABLE_COMMITS, event.table.key, event)
-        metrics.count("listener_commits")
-        self._log.info(
-            "committed",
-            table=event.table,
-            change=event.change,
-            snapshots=[new.snapshot_id for new in event.snapshots],
-            head=next((one.snapshot_id for one in event.refs if one.ref == MAIN), None),
-        )
+        with following(new_trace()):  # the request itself was not seen
+            self._publisher.publish(TABLE_COMMITS, event.table.key, event)
+            metrics.count("listener_commits")
+            self._log.info(
+                "committed",
+                table=event.table,
+                change=event.change,
+                snapshots=[new.snapshot_id for new in event.snapshots],
+                head=next((one.snapshot_id for one in event.refs if one.ref == MAIN), None),
+            )

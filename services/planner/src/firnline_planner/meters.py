@@ -52,6 +52,11 @@ def count_steps(steps: Collection[Effects]) -> None:
             metrics.count("orders_ended", tasks, outcome=outcome)
     if spent := sum(step.spent_gb_hours for step in steps):
         metrics.count("budget_byte_seconds", spent * GB_HOUR)
+    for step in steps:
+        for age_ms in step.ages_at_order_ms:
+            metrics.observe("commit_to_order_seconds", age_ms / 1000)
+        for age_ms in step.ages_at_finish_ms:
+            metrics.observe("commit_to_healthy_seconds", age_ms / 1000)
     _count_outputs([output for step in steps for output in step.outputs])
 
 
@@ -69,10 +74,10 @@ def _count_outputs(outputs: Collection[Output]) -> None:
         elif isinstance(output.record, RewriteFiles | TableOrder):
             lane = lane_at(output.topic)
             metrics.count("orders", reason=output.record.reason, lane=lane)
-            _log_order(output.record)
+            _log_order(output, output.record)
 
 
-def _log_order(order: RewriteFiles | TableOrder) -> None:
+def _log_order(output: Output, order: RewriteFiles | TableOrder) -> None:
     LOG.info(
         "order",
         task=order.task_id,
@@ -80,6 +85,8 @@ def _log_order(order: RewriteFiles | TableOrder) -> None:
         partition=order.scope.partition if isinstance(order, RewriteFiles) else None,
         trigger=order.trigger_snapshot_id,
         reason=order.reason,
+        snapshots=output.snapshots,
+        trace=output.trace,
     )
 
 

@@ -106,6 +106,32 @@ def test_what_came_while_the_task_ran_is_debt(world: PlannerWorld) -> None:
     assert (again.scope, again.trigger_snapshot_id) == (A, 3)
 
 
+def test_the_oldest_commit_has_an_age_when_it_is_ordered_and_when_it_is_done(
+    world: PlannerWorld,
+) -> None:
+    world.commit(part(A, 1), timestamp_ms=world.now_ms - 3_000)
+    world.now_ms += 5_000
+    order = only(world.commit(part(A, 7)))
+    assert world.effects.ages_at_order_ms == [8_020]  # each commit takes 10 ms
+    world.now_ms += 1_000
+    world.commit(part(A, 1), timestamp_ms=world.now_ms)
+    world.restart()
+    world.now_ms += 1_000
+    world.commit(part(A, 1, 8), task_id=order.task_id)
+    assert world.effects.ages_at_finish_ms == [10_040]
+    world.now_ms += 3_000
+    again = only(world.commit(part(A, 8)) + world.tick(5_000))
+    assert world.effects.ages_at_order_ms == [9_030]  # of the commit that came meanwhile
+    world.commit(part(A, 1, 8), task_id=again.task_id)
+    assert len(world.effects.ages_at_finish_ms) == 1
+
+
+def test_a_commit_of_long_ago_counts_from_when_it_was_seen(world: PlannerWorld) -> None:
+    world.now_ms += 2 * DAY_MS
+    only(world.commit(part(A, 8), timestamp_ms=5))
+    assert world.effects.ages_at_order_ms == [0]
+
+
 def test_a_skipped_task_sets_the_floor_too(world: PlannerWorld) -> None:
     order = only(world.commit(part(A, 9)))
     world.take(RewriteSkipped(order.task_id, TABLE, "main", A, "nothing_to_do", 0))

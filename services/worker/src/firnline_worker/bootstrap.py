@@ -15,6 +15,7 @@ from firnline_adapters.clock import now_ms
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.kafka.pauses import KafkaPauseReader
 from firnline_adapters.kafka_admin.topics import require_topics
+from firnline_adapters.observability import metrics
 from firnline_adapters.observability.health import HEALTH
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.signing import signer_of
@@ -47,6 +48,7 @@ from firnline_worker.delete_sets.cache import DeleteSetCache
 from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, TableActions, WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases
+from firnline_worker.host.out_of_memory import measure_memory
 from firnline_worker.host.slot import WorkerSlot, acquire_slot
 from firnline_worker.loop import TaskLoop
 from firnline_worker.rewrite.iceberg_fallback import Handover
@@ -93,7 +95,8 @@ class Worker:
         again by another worker. Or until `leave` is set and the running tasks have ended. Return
         False if Spark's JVM has ended before: no task can run without it, and the running ones are
         delivered again."""
-        self.loop.run(self._is_over)
+        with metrics.measure_at_scrape("worker_memory_bytes", measure_memory):
+            self.loop.run(self._is_over)
         if not self.stop.is_set():
             self.log.error("stopped", why="Spark's JVM has ended; start the worker again")
             self._shut_down()

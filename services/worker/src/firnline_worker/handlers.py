@@ -12,6 +12,7 @@ from firnline_adapters import clock
 from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_letters
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import following, trace_of
 from firnline_adapters.records.record_sizes import TOO_LARGE
 from firnline_domain.base.values import replace
 from firnline_domain.errors import AccessDenied, PoisonousRecord, RetryLater, TaskRefused
@@ -26,6 +27,7 @@ from firnline_domain.records.results import (
     REWRITE,
     RewriteFinished,
     RowsCompared,
+    SnapshotsExpired,
     TableResult,
     TaskFailed,
 )
@@ -67,20 +69,23 @@ class WorkerHandlers:
     def handle(self, order: TaskOrder) -> None:
         """Carry out an order. Return when the result is on its topic. Raises Busy to be called
         again later, and the exception that interrupted a task that was given up on SIGTERM."""
-        if self.leases.is_finished(order):
-            self.log.info("task_known", task=order.task_id, attempt=order.attempt)
-            return
-        with self.leases.hold(lease_of(order)):
-            self.log.info("task_started", task=order.task_id, table=order.table)
-            with self._heartbeats_of(order):
-                spent = self.leases.count_start(order) > MAX_STARTS
-                try:
-                    result = self._given_up(order) if spent else self.run(order)
-                except Busy:  # no start: a table may be handed over for minutes
-                    self.leases.take_back_start(order)
-                    raise
-                self._publish_or_fail(order, result)
-            self.leases.mark_finished(order)
+        with following(trace_of(order)):
+            if self.leases.is_finished(order):
+                self.log.info("task_known", task=order.task_id, attempt=order.attempt)
+                return
+            with self.leases.hold(lease_of(order)):
+                self.log.info("task_started", task=order.task_id, table=order.table)
+                waited_ms = max(self.now_ms() - order.ordered_at_ms, 0)
+                metrics.observe("order_to_start_seconds", waited_ms / 1000)
+                with self._heartbeats_of(order):
+                    spent = self.leases.count_start(order) > MAX_STARTS
+                    try:
+                        result = self._given_up(order) if spent else self.run(order)
+                    except Busy:  # no start: a table may be handed over for minutes
+                        self.leases.take_back_start(order)
+                        raise
+                    self._publish_or_fail(order, result)
+                self.leases.mark_finished(order)
 
     def _heartbeats_of(self, order: TaskOrder) -> AbstractContextManager[None]:
         if isinstance(order, RewriteFiles):
@@ -141,7 +146,7 @@ class WorkerHandlers:
         found: Exception | None = error
         if isinstance(error, Py4JJavaError):
             found = java_errors.failure_of(error)
-            self.log.info("java_failed", task=order.task_id, trace=str(error)[:JAVA_CHARS])
+            self.log.info("java_failed", task=order.task_id, java_trace=str(error)[:JAVA_CHARS])
         match found:
             case TaskRefused():
                 return self._build_failure(order, found.reason, found, found.retryable)
@@ -201,7 +206,7 @@ class WorkerHandlers:
             except RetryLater as later:
                 if self.stopping():
                     raise
-                self.log.warning("publish_again", error=later)
+                self.log.warning("publish_again", why=later)
         if not sent:
             raise PoisonousRecord(TOO_LARGE, f"{type(result).__name__} of task {result.task_id}")
         self._record_result(result)
@@ -215,6 +220,9 @@ class WorkerHandlers:
             outcome, why = result.reason, result.message
         elif isinstance(result, TableResult):
             outcome = "refused" if result.refused_reason else result.action
+            if isinstance(result, SnapshotsExpired) and not result.refusal:
+                metrics.count("expired", result.expired, what="snapshots")
+                metrics.count("expired", result.deleted_files, what="files")
         else:
             outcome = "handed_over" if result.handover_reason else "rewritten"
             metrics.count("rows_in", sum(g.rows_in for g in result.groups))

@@ -11,6 +11,8 @@ from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.table import ORDERS
 from firnline_domain.records.events import Classification
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
+from firnline_domain.records.results import OUT_OF_MEMORY, DeleteKind
+from firnline_domain.records.states import TABLE_STATUSES
 
 ALL = ("gateway", "listener", "enricher", "planner", "worker", "committer", "console")
 CATALOG_CALLERS = ("gateway", "listener", "enricher", "worker", "committer")
@@ -133,6 +135,10 @@ COUNTERS: Meanings = {
             "Table loads that count as reads, because the client neither writes the table nor "
             "reports its scans. `dropped`: table unreadable or queue full."
         ),
+        "gateway_commits_refused": (
+            "Commits of other clients that the catalog refused because the table had changed "
+            "(409). `ours`: a commit of Firnline preceded by at most 5 s."
+        ),
         "gateway_outbox_failures": (
             "Failed writes to the outbox file. Its events are in memory only."
         ),
@@ -173,6 +179,7 @@ COUNTERS: Meanings = {
         "tasks_finished": (
             "Tasks that a worker completed. The outcome of a failed task is its reason code."
         ),
+        "expired": "Snapshots that expiries removed, and files that they deleted.",
         "rows_in": "Rows read by rewrites.",
         "rows_masked": "Deleted rows that rewrites removed.",
         "delete_sets": (
@@ -256,15 +263,24 @@ GAUGES: Meanings = {
     },
     ("worker",): {
         "tasks_running": "Running tasks of this worker.",
+        "worker_memory_bytes": (
+            "Resident memory of this worker, its JVM and their child processes. Shared pages count "
+            "in each process."
+        ),
     },
     ("console",): {
-        "fleet_tables": "Tables.",
+        "fleet_tables": "Tables, by status.",
         "fleet_data_files": "Data files of all tables.",
         "fleet_data_bytes": "Bytes of all data files.",
         "fleet_debt_files": (
             "Maintenance debt: how many files fewer a compaction would leave, data files and "
             "delete files together."
         ),
+        "fleet_delete_files": "Delete files of all tables.",
+        "fleet_table_debt_files": "Maintenance debt of the 20 tables with the most.",
+        "fleet_namespace_debt_files": "Maintenance debt of the 20 namespaces with the most.",
+        "fleet_namespace_data_bytes": "Bytes of the data files in these namespaces.",
+        "fleet_namespace_delete_files": "Delete files in these namespaces.",
         "fleet_partitions_parked": "Suspended partitions.",
         "fleet_orders": "Tasks without a result.",
         "fleet_oldest_order_seconds": "Age of the oldest task that no worker has started.",
@@ -274,6 +290,20 @@ GAUGES: Meanings = {
     },
 }
 HISTOGRAMS: Meanings = {
+    ("enricher", "worker", "committer"): {
+        "storage_read_seconds": (
+            "Time to read one manifest or manifest list from the storage. Worker: without its "
+            "executors and its JVM."
+        ),
+    },
+    ("planner",): {
+        "commit_to_order_seconds": (
+            "Age of the oldest commit whose files a rewrite takes, when its task is scheduled."
+        ),
+        "commit_to_healthy_seconds": (
+            "Age of that commit when the statistics contain the rewrite. Sorting is not included."
+        ),
+    },
     CATALOG_CALLERS: {
         "catalog_seconds": (
             "Time from a catalog call to the head of its response, or to the error. Committer: "
@@ -294,6 +324,7 @@ HISTOGRAMS: Meanings = {
         ),
     },
     ("worker",): {
+        "order_to_start_seconds": "Time from scheduling a task until a worker starts it.",
         "task_seconds": "Time of one rewrite, from the task's arrival to its result.",
     },
     ("committer",): {
@@ -302,7 +333,26 @@ HISTOGRAMS: Meanings = {
     },
 }
 # Not kept, but read when Prometheus asks (`metrics.measure_at_scrape`).
-AT_SCRAPE = frozenset({"consumer_lag_records"})
+AT_SCRAPE = frozenset(
+    {
+        "consumer_lag_records",
+        "worker_memory_bytes",
+        "fleet_table_debt_files",
+        "fleet_namespace_debt_files",
+        "fleet_namespace_data_bytes",
+        "fleet_namespace_delete_files",
+    }
+)
+# Histograms of what takes seconds to days.
+LONG = frozenset(
+    {
+        "commit_to_order_seconds",
+        "commit_to_healthy_seconds",
+        "order_to_start_seconds",
+        "order_to_commit_seconds",
+        "task_seconds",
+    }
+)
 # By name: each label, with the values that are known beforehand.
 LABELS: dict[str, dict[str, Iterable[str]]] = {
     "records_read": {"topic": ()},
@@ -310,6 +360,12 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "records_shrunk": {"topic": ()},
     "dead_letters": {"reason": DEAD},
     "oldest_waiting_debt_seconds": {"budget": ("fleet",)},
+    "fleet_tables": {"status": TABLE_STATUSES},
+    "fleet_delete_files": {"kind": DeleteKind},
+    "fleet_table_debt_files": {"table": ()},
+    "fleet_namespace_debt_files": {"namespace": ()},
+    "fleet_namespace_data_bytes": {"namespace": ()},
+    "fleet_namespace_delete_files": {"namespace": ()},
     "fleet_orders": {"group": ("default",), "lane": Lane},
     "fleet_oldest_order_seconds": {"group": ("default",), "lane": Lane},
     "dependency_errors": {"dependency": ("catalog", "storage", "memory", "other")},
@@ -325,13 +381,17 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "source_wal_held_bytes": {"source": ()},
     "sweep_late_seconds": {"catalog": ()},
     "gateway_calls": {"status": STATUSES},
+    "gateway_commits_refused": {"after": ("ours", "others")},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},
     "gateway_reads_by_load": {"outcome": ("counted", "dropped")},
     "orders": {"reason": sorted(ORDERS), "lane": Lane},
     "advice": {"rule": RULES, "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},
     "price_factor": {"of": ("rewrites", "conversions", "sorts", *TABLE_ACTIONS)},
-    "tasks_finished": {"outcome": ("rewritten", "handed_over", *TABLE_ACTIONS, "refused")},
+    "tasks_finished": {
+        "outcome": ("rewritten", "handed_over", *TABLE_ACTIONS, "refused", OUT_OF_MEMORY)
+    },
+    "expired": {"what": ("snapshots", "files")},
     "delete_sets": {"had": ("built", "shared", "rebuilt")},
     "rows_compared": {"outcome": ("equal", "differ", "skipped")},
     "rewrites_committed": {"classification": Classification},

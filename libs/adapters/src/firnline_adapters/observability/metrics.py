@@ -27,9 +27,15 @@ from prometheus_client.registry import Collector
 
 from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.observability import health
-from firnline_adapters.observability.metric_list import AT_SCRAPE, METRICS
+from firnline_adapters.observability.metric_list import AT_SCRAPE, LONG, METRICS
+from firnline_adapters.observability.metric_list import Metric as MetricInfo
 
 BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+HOUR_S = 3_600.0
+LONG_BUCKETS_S = (
+    *(0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800),
+    *(HOUR_S, 4 * HOUR_S, 12 * HOUR_S, 24 * HOUR_S, 7 * 24 * HOUR_S),
+)
 Family = Counter | Gauge | Histogram
 Measure = Callable[[], Mapping[tuple[str, ...], float]]
 """The values of a gauge by the values of its labels, in their order."""
@@ -124,13 +130,15 @@ def _metric_family(name: str) -> Family:
 def _new_family(name: str) -> Family:
     metric, full = METRICS[name], f"firnline_{name}"
     if metric.kind == "histogram":
-        return Histogram(full, metric.meaning, list(metric.labels), buckets=BUCKETS_S)
+        buckets = LONG_BUCKETS_S if name in LONG else BUCKETS_S
+        return Histogram(full, metric.meaning, list(metric.labels), buckets=buckets)
     kind = Counter if metric.kind == "counter" else Gauge
     return kind(full, metric.meaning, list(metric.labels))
 
 
-def declare(service: str) -> None:
-    """Make every series of a service that is known beforehand, at 0."""
+def known_series(service: str) -> Iterator[tuple[MetricInfo, list[tuple[str, ...]]]]:
+    """Yield the metrics that a service keeps, each with the label values of the series that are
+    known beforehand."""
     written = [one.name for one in all_topics() if service in one.written_by]
     topics = {
         "records_read": [one.name for one in all_topics() if service in one.read_by],
@@ -139,10 +147,16 @@ def declare(service: str) -> None:
     }
     for metric in METRICS.values():
         if service in metric.services and metric.name not in AT_SCRAPE:
-            family = _metric_family(metric.name)
             known = [topics.get(metric.name, values) for values in metric.labels.values()]
-            for values in product(*known) if known else ():
-                family.labels(*values)
+            yield metric, list(product(*known))
+
+
+def declare(service: str) -> None:
+    """Make every series of a service that is known beforehand, at 0."""
+    for metric, known in known_series(service):
+        family = _metric_family(metric.name)
+        for values in known if metric.labels else ():
+            family.labels(*values)
     gauge("build_info", 1, version=VERSION, service=service)
 
 

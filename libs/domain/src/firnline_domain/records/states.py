@@ -8,6 +8,11 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.pauses import TableHold
 
+TABLE_STATUSES = (  # that people see of a table: one of them
+    *("not_counted", "resync", "stuck", "off", "paused", "held"),
+    *("working", "failing", "cooling", "waiting", "healthy"),
+)
+
 
 class PartitionState(Value):
     """One partition: what it holds and why it was, or was not, chosen."""

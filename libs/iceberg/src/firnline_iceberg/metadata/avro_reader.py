@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -16,6 +17,7 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
+from firnline_adapters.observability import metrics
 from firnline_domain.errors import FirnlineError, StorageUnreachable, TaskRefused
 from pyiceberg.io import FileIO
 
@@ -215,8 +217,11 @@ def content_of(io: FileIO, path: str) -> bytes:
     if (at := resolve_file(path)).is_local and stat.S_ISFIFO(_mode(at.local_path)):
         raise MetadataUnreadable(path, "a pipe, which may never be written to")
     try:
+        started = time.monotonic()
         with io.new_input(path).open() as stream:
-            return stream.read()
+            content: bytes = stream.read()
+        metrics.observe("storage_read_seconds", time.monotonic() - started)
+        return content
     except FileNotFoundError as error:
         raise MetadataFileGone(path) from error
     except OSError as error:

@@ -349,7 +349,7 @@ class Committer:
             "committed",
             table=batch.table,
             task=task_id,
-            snapshot=commit.snapshot_ids,
+            snapshots=commit.snapshot_ids,
             redelivered=redelivered,
         )
         if not redelivered:  # else it may be another attempt's, whose outputs its list must name

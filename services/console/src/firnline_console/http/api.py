@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 from firnline_adapters.config.redaction import redact
 from firnline_domain.errors import RetryLater
+from firnline_domain.records.states import TABLE_STATUSES
 from firnline_domain.settings.groups import Group, group_names
 
 from firnline_console.http.answers import (
@@ -38,7 +39,6 @@ from firnline_console.read_model.port import AmbiguousName, ReadModel
 from firnline_console.views.advice import advice_json
 from firnline_console.views.capacity import WorkerCapacity
 from firnline_console.views.catalogs import with_catalogs
-from firnline_console.views.statuses import STATUSES
 from firnline_console.views.tables import TableView
 from firnline_console.views.workers import workers_json
 
@@ -51,7 +51,7 @@ AFTER = Parameter("after", read_position)
 TABLES_ASKED = (
     Parameter("q", some_text, ""),
     Parameter("namespace", some_text, ""),
-    Parameter("status", one_of(STATUSES), ""),
+    Parameter("status", one_of(TABLE_STATUSES), ""),
     Parameter("sort", some_text, Query().sort),
     Parameter("limit", number_from(1, MAX_ROWS), Query().limit),
     Parameter("cursor", some_text, ""),

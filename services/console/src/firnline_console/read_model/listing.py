@@ -6,6 +6,7 @@ import base64
 import json
 from collections import Counter
 from collections.abc import Iterable
+from heapq import nlargest
 from typing import Any, NamedTuple
 
 from firnline_console.views.tables import TableView
@@ -56,6 +57,15 @@ class TablePage(NamedTuple):
     cursor: str | None
 
 
+class NamespaceSums(NamedTuple):
+    """Sums over the tables of a namespace. `name`: with its catalog."""
+
+    name: str
+    debt: int
+    size: int
+    deletes: int
+
+
 class BadQuery(ValueError):
     """The error of a query of the list; its text says what is wrong."""
 
@@ -82,6 +92,19 @@ def row_of(view: TableView) -> TableRow:
         snapshots=summary.snapshot_count or 0,
         catalog=place,
     )
+
+
+def largest_namespaces(rows: Iterable[TableRow], limit: int) -> list[NamespaceSums]:
+    """Return the namespaces with the most debt, in order."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        place = row.catalog, row.table.rpartition(".")[0]
+        total = sums.setdefault(place, [0, 0, 0])
+        total[0] += row.debt
+        total[1] += row.size
+        total[2] += row.deletes
+    found = (NamespaceSums(":".join(place), *total) for place, total in sums.items())
+    return nlargest(limit, found, key=lambda one: (one.debt, one.size, one.name))
 
 
 def page_of(rows: Iterable[TableRow], query: Query) -> TablePage:

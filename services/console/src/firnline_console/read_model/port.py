@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 from firnline_domain.base.values import Value
 from firnline_domain.identity import split_name
 
-from firnline_console.read_model.listing import Query, TablePage
+from firnline_console.read_model.listing import NamespaceSums, Query, TablePage
 from firnline_console.views.advice import AdviceView
 from firnline_console.views.dead_letters import DeadLetterView
 from firnline_console.views.event_text import EventView
@@ -65,6 +65,9 @@ class ReadModel(Protocol):
 
     def list_tables(self, query: Query) -> tuple[TablePage, list[TableView]]:
         """Return a page of the tables that exist, and their documents. Raises BadQuery."""
+
+    def list_namespaces(self, limit: int) -> list[NamespaceSums]:
+        """Return the namespaces with the most maintenance debt, in order."""
 
     def list_catalogs(self) -> list[str]:
         """Return the paths of the catalogs that have tables, in order."""

@@ -26,7 +26,15 @@ from firnline_console.read_model.fold import (
     totals_moved,
     touched_keys,
 )
-from firnline_console.read_model.listing import Query, TablePage, TableRow, page_of, row_of
+from firnline_console.read_model.listing import (
+    NamespaceSums,
+    Query,
+    TablePage,
+    TableRow,
+    largest_namespaces,
+    page_of,
+    row_of,
+)
 from firnline_console.read_model.port import (
     Built,
     Limits,
@@ -166,6 +174,11 @@ class RedisReadModel:
             page = page_of(self._rows.values(), query)
         with self._translate_errors():
             return page, self._read_documents("table", page.keys)
+
+    def list_namespaces(self, limit: int) -> list[NamespaceSums]:
+        with self._translate_errors(), self._rows_lock:
+            self._read_changes()
+            return largest_namespaces(self._rows.values(), limit)
 
     def _read_changes(self) -> None:
         """Update the rows of the tables that have changed since: 10,000 tables are decoded once,

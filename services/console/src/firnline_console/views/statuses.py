@@ -7,10 +7,6 @@ from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.records.states import PartitionState, TableState
 
-STATUSES = (  # codes of a table
-    *("not_counted", "resync", "stuck", "off", "paused", "held"),
-    *("working", "failing", "cooling", "waiting", "healthy"),
-)
 WORDS = {  # statuses of partitions, the most urgent first, and how they are called
     "parked": "suspended",
     "in_flight": "running",

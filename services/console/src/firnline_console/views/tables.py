@@ -104,6 +104,10 @@ class TableView(Value):
         return self.life.dropped or (self.summary is not None and self.summary.removed)
 
     @property
+    def debt_files(self) -> int:
+        return self.summary.debt_files if self.summary else 0
+
+    @property
     def status(self) -> TableStatus:
         return self.summary.status if self.summary else NOT_COUNTED
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import following
 from firnline_domain.errors import RetryLater
 from firnline_iceberg.table.metadata_json import Metadata
 
@@ -96,15 +97,16 @@ class Reconciler:
         self._due[call.call_id] = (later_ms, min(pause_s * 2, MAX_PAUSE_S))
 
     async def _run_step(self, call: Call, step: Coroutine[Any, Any, None]) -> None:
-        try:
-            await step
-        except RetryLater as error:
-            metrics.count("dependency_errors", dependency=error.dependency)
-            self._log.warning("reconcile_later", call=call.call_id, why=error)
-        except Exception as error:  # what one table answers must not end the looking at others
-            self._log.error("reconcile_failed", error, call=call.call_id, path=call.path)
-            if self._is_too_old(call):
-                self._journal.settle_call(call, ())
+        with following(call.trace):
+            try:
+                await step
+            except RetryLater as error:
+                metrics.count("dependency_errors", dependency=error.dependency)
+                self._log.warning("reconcile_later", call=call.call_id, why=error)
+            except Exception as error:  # what one table answers must not end the looking at others
+                self._log.error("reconcile_failed", error, call=call.call_id, path=call.path)
+                if self._is_too_old(call):
+                    self._journal.settle_call(call, ())
 
     def _is_too_old(self, call: Call) -> bool:
         """Return True if the call arrived more than GIVE_UP_MS ago."""

@@ -58,7 +58,7 @@ class EventRecorder:
             events.append(replace(event, metadata_bytes=self._metadata_bytes(event)))
         last = source == "reconciled" and call.body is None  # what the tables say: all there is
         try:
-            records = [encode_event(event, at_ms, last) for event in events]
+            records = [encode_event(event, at_ms, last, call.trace) for event in events]
         except Unencodable as error:  # numbers too large, texts of other types: whatever was sent
             self.doubt_unreadable(call, error)
             return

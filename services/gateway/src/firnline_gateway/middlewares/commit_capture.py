@@ -7,14 +7,16 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Hashable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import hdrs
+from cachetools import FIFOCache
 from firnline_adapters.observability import metrics
+from firnline_adapters.observability.traces import current_trace
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.events import TableChange
@@ -37,6 +39,8 @@ READ_AT_ONCE = 2  # long requests and answers: parsed, one takes ten times its l
 ASKED_AT_ONCE = 8  # tables that we load to know their uuid
 LAST_READS_S = 30.0  # at the end, for what is still being read
 MAX_SIGNS = 1024  # of a header that is remembered
+OURS_S = 5.0  # after a commit of ours, in which a writer may lose to it
+NAMES = 10_000  # tables whose last commit of ours is remembered
 SNAPSHOTS, ALL = "snapshots", "all"  # REST spec: what a load may leave out, and its default
 
 
@@ -66,6 +70,7 @@ class CommitCapture(Middleware):
         self._reading = asyncio.Semaphore(READ_AT_ONCE)
         self._asking = asyncio.Semaphore(ASKED_AT_ONCE)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._committed_s = FIFOCache[Hashable, float](NAMES)  # by us, by the table
 
     @classmethod
     @asynccontextmanager
@@ -106,6 +111,7 @@ class CommitCapture(Middleware):
             user_agent=header_text(request.raw_headers, hdrs.USER_AGENT, MAX_SIGNS),
             principal=exchange.caller or principal_of(authorization_of(request)),
             idempotency_key=header_text(request.raw_headers, "Idempotency-Key", MAX_SIGNS),
+            trace=current_trace(),
         )
 
     async def _name_dropped(
@@ -124,6 +130,7 @@ class CommitCapture(Middleware):
         self._measure_metadata(exchange)
         if (pending := self._pending.get(exchange)) is None:
             return
+        self._measure_refusal(exchange)
         match _outcome_of(exchange):
             case CommitOutcome.REFUSED:
                 if pending.dropped:
@@ -148,6 +155,18 @@ class CommitCapture(Middleware):
             change and change.kind is CallKind.COMMIT
         ):
             exchange.answer_length = self._recorder.sizes.of_answer(table, upstream)
+
+    def _measure_refusal(self, exchange: Exchange) -> None:
+        """Count a commit of a writer that lost to another one, by whether that may be ours."""
+        upstream, change, table = exchange.upstream, exchange.change, exchange.table
+        if upstream is None or change is None or change.kind is not CallKind.COMMIT:
+            return
+        if exchange.is_by_committer:
+            if upstream.status == 200:
+                self._committed_s[table] = time.monotonic()
+        elif upstream.status == 409:
+            ours = time.monotonic() - self._committed_s.get(table, -OURS_S) < OURS_S
+            metrics.count("gateway_commits_refused", after="ours" if ours else "others")
 
     async def _wait_until_durable(self, pending: PendingCall) -> None:
         """Wait for the intent, at most 50 ms: the answer is there and the client waits for it."""

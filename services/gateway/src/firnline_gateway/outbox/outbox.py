@@ -32,21 +32,22 @@ class Outgoing(Value):
     key: str
     payload: bytes
     topic: str = TABLE_COMMITS
+    trace: str = ""
 
 
-def encode_event(event: Any, at_ms: int, last: bool = False) -> Outgoing:
+def encode_event(event: Any, at_ms: int, last: bool = False, trace: str = "") -> Outgoing:
     """Encode the event in a form that its topic accepts, else a dead letter about it. `last`: there
     is no later reading. Raises Unencodable before that: then the table itself is read."""
     key = event.table.key
     try:
-        return Outgoing(key, encode_to_fit(TABLE_COMMITS, key, event))
+        return Outgoing(key, encode_to_fit(TABLE_COMMITS, key, event), trace=trace)
     except Unsendable as error:
         if isinstance(error, Unencodable) and not last:
             raise
         metrics.count("dead_letters", reason=error.reason)
         letter = dead_letter_of_unsent(TABLE_COMMITS, -1, key, error, "gateway", at_ms)
         key = dead_letter_key(letter)
-        return Outgoing(key, encode_to_fit(DEAD_LETTERS, key, letter), DEAD_LETTERS)
+        return Outgoing(key, encode_to_fit(DEAD_LETTERS, key, letter), DEAD_LETTERS, trace)
 
 
 @dataclass(frozen=True)

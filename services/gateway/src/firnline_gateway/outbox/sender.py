@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import following
 from firnline_domain.errors import RetryLater
 from firnline_domain.ports import Publisher
 
@@ -52,7 +53,8 @@ class OutboxSender:
         total = 0
         while records := (batch := self._journal.read_waiting(BATCH).result()).records:
             for record in records:
-                self._publisher.publish_encoded(record.topic, record.key, record.payload)
+                with following(record.trace):
+                    self._publisher.publish_encoded(record.topic, record.key, record.payload)
             self._publisher.flush(FLUSH_S)
             self._journal.remove_sent(batch).result()
             total += len(records)

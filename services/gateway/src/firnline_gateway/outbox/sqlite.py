@@ -15,7 +15,8 @@ _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS calls (doubtful INTEGER NOT NULL, {", ".join(_CALL_FIELDS)},
     PRIMARY KEY (call_id));
 CREATE TABLE IF NOT EXISTS records (position INTEGER PRIMARY KEY AUTOINCREMENT,
-    topic TEXT NOT NULL, key TEXT NOT NULL, payload BLOB NOT NULL, accepted_ms INTEGER NOT NULL);
+    topic TEXT NOT NULL, key TEXT NOT NULL, payload BLOB NOT NULL, accepted_ms INTEGER NOT NULL,
+    trace TEXT NOT NULL);
 UPDATE calls SET doubtful = 1;
 """
 _PUT = (
@@ -80,8 +81,8 @@ class SqliteOutbox:
     def settle_call(self, call_id: str, records: Sequence[Outgoing], now_ms: int) -> None:
         self._db.execute("DELETE FROM calls WHERE call_id = ?", (call_id,))
         self._db.executemany(
-            "INSERT INTO records (topic, key, payload, accepted_ms) VALUES (?, ?, ?, ?)",
-            [(one.topic, one.key, one.payload, now_ms) for one in records],
+            "INSERT INTO records (topic, key, payload, accepted_ms, trace) VALUES (?, ?, ?, ?, ?)",
+            [(one.topic, one.key, one.payload, now_ms, one.trace) for one in records],
         )
 
     def doubt_call(self, call: Call) -> None:
@@ -94,13 +95,19 @@ class SqliteOutbox:
 
     def read_waiting(self, limit: int) -> list[QueuedRecord]:
         # As bytes, whatever they are: a text that is none would fail the whole query.
-        columns = "position, topic, CAST(key AS BLOB), CAST(payload AS BLOB), accepted_ms"
-        query = f"SELECT {columns} FROM records ORDER BY position LIMIT ?"
+        query = (
+            "SELECT position, topic, CAST(key AS BLOB), CAST(payload AS BLOB), accepted_ms, "
+            "CAST(trace AS BLOB) FROM records ORDER BY position LIMIT ?"
+        )
         return [
             QueuedRecord(
-                position, Outgoing(key.decode(errors="replace"), payload, topic), accepted_ms
+                position,
+                Outgoing(_to_text(key), payload, topic, _to_text(trace)),
+                accepted_ms,
             )
-            for position, topic, key, payload, accepted_ms in self._db.execute(query, (limit,))
+            for position, topic, key, payload, accepted_ms, trace in self._db.execute(
+                query, (limit,)
+            )
         ]
 
     def remove_sent(self, positions: Sequence[int]) -> None:
@@ -112,6 +119,10 @@ class SqliteOutbox:
             "SELECT count(*), min(accepted_ms) FROM records"
         ).fetchone()
         return count, oldest
+
+
+def _to_text(stored: bytes) -> str:
+    return stored.decode(errors="replace")
 
 
 def _call_row(call: Call) -> tuple[object, ...]:

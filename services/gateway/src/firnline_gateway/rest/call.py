@@ -17,7 +17,7 @@ class Call(Value):
     the tables. `known_uuid` is the table's uuid as it was read before a drop, which names none.
     `catalog` is the one behind us that it went to, and `path` a path there. `separator` is the
     catalog's at that moment, still escaped. `accepted`: the catalog has said so;
-    otherwise it is unknown.
+    otherwise it is unknown. `trace`: the request's trace id, or a new one.
     """
 
     call_id: str
@@ -32,3 +32,4 @@ class Call(Value):
     known_uuid: str | None = None
     accepted: bool = False
     catalog: str = CATALOG
+    trace: str = ""

@@ -9,6 +9,7 @@ from firnline_adapters.kafka.dead_letters import DEAD_LETTERS
 from firnline_adapters.kafka.poison_records import died_at
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import keep_trace, trace_in
 from firnline_adapters.records.codec import RecordCodec, check_kind
 from firnline_adapters.records.record_sizes import check_size
 from firnline_adapters.records.signing import Headers, RecordSigner
@@ -89,7 +90,10 @@ class InputReader:
             self.signer.verify_record(
                 came.topic, came.partition, came.key, came.value, came.headers
             )
-            return check_kind(came.topic, self.codec.decode(came.value))
+            record = check_kind(came.topic, self.codec.decode(came.value))
+            if came.topic == FILE_CHANGES:
+                keep_trace(record, came.headers)
+            return record
         except Exception as error:
             return error
 
@@ -129,7 +133,8 @@ class InputReader:
     ) -> Effects:
         bucket.discard()
         metrics.count("dead_letters", reason=reason)
-        self._log.warning("dead_letter", topic=came.topic, offset=came.offset, why=why)
+        trace = trace_in(came.headers)
+        self._log.warning("dead_letter", topic=came.topic, offset=came.offset, why=why, trace=trace)
         letter = DeadLettered(
             topic=came.topic,
             partition=came.partition,

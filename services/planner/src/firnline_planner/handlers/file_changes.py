@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firnline_adapters.observability.traces import trace_of
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.fold.folding import FoldedCounters, FoldOutcome, fold_change
@@ -123,8 +124,13 @@ def _fold_one(
     if folded.verdict in (FoldOutcome.FOLDED, FoldOutcome.PART):
         after = with_commit(after, change, context.now_ms)
     if folded.verdict is FoldOutcome.FOLDED:
-        after = _with_finished(context, after, change)
+        after = _with_finished(context, _with_trace(after, trace_of(change)), change)
     return after, folded.verdict
+
+
+def _with_trace(table: Table, trace: str) -> Table:
+    """Return the table with the trace id of the request that made its head."""
+    return replace(table, counters=replace(table.counters, trace=bytes.fromhex(trace)))
 
 
 def _drop_partitions(context: TableContext, table: Table) -> Table:

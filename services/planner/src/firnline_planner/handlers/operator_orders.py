@@ -23,7 +23,7 @@ from firnline_domain.records.orders import (
 from firnline_domain.records.pauses import Pause
 
 from firnline_planner.reconcile.table import reconcile
-from firnline_planner.state.effects import TABLE_TASKS, Output
+from firnline_planner.state.effects import TABLE_TASKS, task_output
 from firnline_planner.state.encoding import UnreadableValue, table_key_in
 from firnline_planner.state.table_context import TableContext
 
@@ -76,7 +76,7 @@ def on_run_action(order: RunAction, context: TableContext) -> None:
         _request_rewrites(order, context, table)
     elif context.limits.enabled and not action.is_under_way(table, context.now_ms):
         table, sent = action.order_requested(table, context.limits_of_all(table), context.now_ms)
-        context.effects.add_outputs([Output(TABLE_TASKS, sent.table.key, sent)])
+        context.effects.add_outputs([task_output(TABLE_TASKS, sent, table)])
         context.charge_budget(sent.numbers.get("price_gb_hours", 0.0))
         reconcile(context, table, ())
 

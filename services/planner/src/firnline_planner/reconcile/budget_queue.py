@@ -18,7 +18,14 @@ from firnline_domain.settings.groups import Budget
 from firnline_planner.publish.table_state import with_publication
 from firnline_planner.reconcile.table import order_rewrite, with_batch_size
 from firnline_planner.state.budget_ranking import Paid, RankedAction, choose_affordable
-from firnline_planner.state.effects import TABLE_TASKS, BudgetRequest, Effects, Output, Place
+from firnline_planner.state.effects import (
+    TABLE_TASKS,
+    BudgetRequest,
+    Effects,
+    Output,
+    Place,
+    task_output,
+)
 from firnline_planner.state.failing_tables import ORDER
 from firnline_planner.state.fleet_share import TokenBuckets
 from firnline_planner.state.table_context import TableContext
@@ -151,4 +158,4 @@ def _order_table_action(table: Table, action: str, context: TableContext) -> lis
     if order is None:
         return []
     context.state.put_table(with_publication(context, after))
-    return [Output(TABLE_TASKS, order.table.key, order)]
+    return [task_output(TABLE_TASKS, order, table)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from functools import partial
 
@@ -33,7 +34,7 @@ from firnline_planner.publish.table_state import with_publication
 from firnline_planner.reconcile.settings_change import with_current_policies
 from firnline_planner.reconcile.tasks import end_failed, end_waiting
 from firnline_planner.state.budget_ranking import candidate_of
-from firnline_planner.state.effects import RESYNC_REQUESTS, TABLE_TASKS, Output, Place
+from firnline_planner.state.effects import RESYNC_REQUESTS, TABLE_TASKS, Output, Place, task_output
 from firnline_planner.state.encoding import UnusableState, ref_key
 from firnline_planner.state.failing_tables import RECONCILE
 from firnline_planner.state.table_context import TableContext, spread_name
@@ -190,9 +191,11 @@ def order_rewrite(
     decision = with_numbers(table, partition, decision, limits, now_ms)
     rewrite, task = order_for(table, partition, decision, limits, now_ms)
     topic = lane_topic(lane_of(partition, limits), limits.served_by)
+    if rewrite.after is None:  # else this was told of an earlier slice
+        context.effects.ages_at_order_ms += context.commit_ages_ms(task, partition.work)
     context.put_partition(table, replace(partition, work=after_order(partition.work)))
     after = replace(table, work=table.work.add_task(task))
-    return after, [Output(topic, rewrite.table.key, rewrite)]
+    return after, [task_output(topic, rewrite, table)]
 
 
 def with_batch_size(orders: list[Output]) -> list[Output]:
@@ -200,7 +203,9 @@ def with_batch_size(orders: list[Output]) -> list[Output]:
     if len(orders) < 2:
         return orders
     several = len(orders)
-    return [Output(one.topic, one.key, replace(one.record, batch_size=several)) for one in orders]
+    return [
+        dataclasses.replace(one, record=replace(one.record, batch_size=several)) for one in orders
+    ]
 
 
 def _order_on_table(context: TableContext, table: Table) -> Table:
@@ -208,7 +213,7 @@ def _order_on_table(context: TableContext, table: Table) -> Table:
     for action in TABLE_ACTIONS.values():
         table, order = action.plan_order(table, limits, context.now_ms)
         if order is not None:
-            context.effects.add_outputs([Output(TABLE_TASKS, order.table.key, order)])
+            context.effects.add_outputs([task_output(TABLE_TASKS, order, table)])
             context.charge_budget(order.numbers.get("price_gb_hours", 0.0))
         if is_bounded:
             _request_budget_of_action(context, table, action, limits)

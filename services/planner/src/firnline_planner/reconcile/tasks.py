@@ -75,6 +75,8 @@ def finish_task(
         debt = context.debt(table, counters.holds)
         ended = task if done is None else replace(task, slice=done)
         changed_ms = counters.changed_ms
+        if ended.slice is None or ended.slice.is_last:
+            context.effects.ages_at_finish_ms += context.commit_ages_ms(task, work)
         work = after_success(
             work, debt, ended, context.limits, context.now_ms, positions, changed_ms
         )

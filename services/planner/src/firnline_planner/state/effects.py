@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 from firnline_adapters.kafka.dead_letters import DEAD_LETTERS, dead_letter_key
 from firnline_adapters.observability import metrics
 from firnline_adapters.records.record_sizes import Unsendable, dead_letter_of_unsent, encode_to_fit
+from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import Scope
 from firnline_domain.records.assignments import is_by_bucket
+from firnline_domain.records.orders import RewriteFiles, TableOrder
 
 from firnline_planner.state.budget_ranking import RankedAction
 
 SERVICE = "planner"
+SHOWN = 16  # snapshots of a task's table in the log: it serves more commits than the last one
 # A table's key in the state, and its partition, or the name of an action on the whole table.
 Place = tuple[bytes, Scope | str]
 BudgetRequest = tuple[str, RankedAction[Place]]  # by the name of the budget that is to pay
@@ -36,12 +39,15 @@ class Sent(NamedTuple):
 @dataclass(frozen=True)
 class Output:
     """One record to send, None = that its key is no more; into `partition`, None = that of the
-    bucket that is being handled, or of one home for several buckets."""
+    bucket that is being handled, or of one home for several buckets. Of a task: the `trace` id of
+    the request that it comes of, and the newest `snapshots` of its table."""
 
     topic: str
     key: str
     record: Any
     partition: int | None = None
+    trace: str = ""
+    snapshots: tuple[int, ...] = ()
 
     def encode_for_send(self, bucket: int, homes: int, at_ms: int) -> Sent:
         """Return the record as a bucket sends it. If its topic takes the record in no form, return
@@ -62,6 +68,13 @@ class Output:
             return Sent(DEAD_LETTERS, key, encode_to_fit(DEAD_LETTERS, key, letter), bucket % homes)
 
 
+def task_output(topic: str, order: RewriteFiles | TableOrder, table: Table) -> Output:
+    """Return a task to send."""
+    counters = table.counters
+    newest = (*counters.recent.parent_by_id(),)[-SHOWN:]
+    return Output(topic, order.table.key, order, trace=counters.trace.hex(), snapshots=newest)
+
+
 @dataclass
 class Effects:
     """Collects while one record is handled, or one tick."""
@@ -74,6 +87,9 @@ class Effects:
     # Tables of which every partition was decided about: they have no other requests.
     fully_reconciled: set[bytes] = field(default_factory=set)
     spent_gb_hours: float = 0.0  # as estimated, of the budget
+    # Of the oldest commit whose files a rewrite takes: when it was ordered, and when it is done.
+    ages_at_order_ms: list[int] = field(default_factory=list)
+    ages_at_finish_ms: list[int] = field(default_factory=list)
 
     def add_effects(self, other: Effects) -> None:
         """Add the effects of another record."""
@@ -83,6 +99,8 @@ class Effects:
         self.budget_requests |= other.budget_requests
         self.fully_reconciled |= other.fully_reconciled
         self.spent_gb_hours += other.spent_gb_hours
+        self.ages_at_order_ms += other.ages_at_order_ms
+        self.ages_at_finish_ms += other.ages_at_finish_ms
 
     def add_outputs(self, outputs: Iterable[Output]) -> None:
         """Add records to send."""

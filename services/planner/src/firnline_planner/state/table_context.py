@@ -9,8 +9,9 @@ from firnline_domain.counters.activity.partition_age import age_of
 from firnline_domain.counters.activity.reads import AgePosition, Rates, read_by
 from firnline_domain.counters.state.counters import PartitionCounters
 from firnline_domain.counters.state.debt import Debt, debt_of
-from firnline_domain.counters.state.work import Partition, Table
+from firnline_domain.counters.state.work import Partition, PartitionWork, RunningTask, Table
 from firnline_domain.identity import Scope
+from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
@@ -102,6 +103,13 @@ class TableContext(Value):
         """Return the debt of a partition of the table with these files."""
         target, deletes = self.limits.target_bytes, table.counters.global_equality_deletes
         return debt_of(holds, target, deletes)
+
+    def commit_ages_ms(self, task: RunningTask, work: PartitionWork) -> list[int]:
+        """Return the age of the oldest commit whose files the task takes; nothing if it is not for
+        the debt."""
+        if work.oldest_commit_ms is None or task.action == Action.SORT:
+            return []
+        return [max(self.now_ms - work.oldest_commit_ms, 0)]
 
     def partitions(self, table: Table) -> Iterator[Partition]:
         """Yield every partition of the table that its counters contain."""

@@ -1,4 +1,4 @@
-"""Recognizes failures that are out of memory (memory-limit hazard, H18).
+"""Measures memory, and recognizes failures that are out of it (memory-limit hazard, H18).
 
 There is no limit of Spark's own: `spark.executor.pyspark.memory` is RLIMIT_AS, which counts mapped
 sets. So memory ends in one of these ways, each of which a test brings about."""
@@ -6,7 +6,10 @@ sets. So memory ends in one of these ways, each of which a test brings about."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 
+import psutil
 from firnline_domain.policy.fleet.worker_memory import MemoryKind
 
 _SIGNS = (
@@ -21,6 +24,16 @@ _HEAP_WAS_FULL = "52"
 _JAVA, _NOT_ITS_HEAP = "OutOfMemoryError", "native thread"  # those come out of what is beside it
 _GONE = "Python worker exited unexpectedly"
 _CRASHED = "Fatal Python error"  # what the fault handler says of a segmentation fault
+
+
+def measure_memory() -> Mapping[tuple[str, ...], float]:
+    """Return the resident bytes of this process and all below it, for `metrics`."""
+    used = 0
+    here = psutil.Process()
+    for process in (here, *here.children(recursive=True)):
+        with suppress(psutil.Error):  # it has ended
+            used += process.memory_info().rss
+    return {(): used}
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -130,6 +130,7 @@ class TableCounters(Value):
     known: bool = False  # False until a first change could be folded
     removed: bool = False
     head_snapshot_id: int | None = None
+    trace: bytes = b""  # id of the request that made it; empty = not known
     sequence_number: int = 0  # of the head; shown, never compared (sequence-clock hazard, H11)
     epoch: int = 0
     ordinal: int = 0

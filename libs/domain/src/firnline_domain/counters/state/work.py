@@ -35,6 +35,8 @@ class PartitionWork(Value):
     floor: Debt = NO_DEBT
     arrived: Debt = NO_DEBT
     debt_since_ms: int | None = None
+    oldest_commit_ms: int | None = None  # of that debt; `debt_since_ms` is when it was counted
+    arrived_commit_ms: int | None = None  # of what arrived since the order went out: the oldest
     pause: str = ""  # cooling | backing_off | parked | undone, until `until_ms`
     until_ms: int | None = None
     paused_ms: int | None = None  # when the pause began: by a clock that was ahead, it is void

@@ -36,6 +36,8 @@ ENVIRONMENTAL = frozenset(
 )
 LEAVE_HEAVY_AFTER = 3  # rewrites in a row that had room enough
 HEAD_START = 0.5  # of its waits, at the most
+# A commit that is counted later than this was there before Firnline, or its clock is wrong.
+LATEST_MS = DAY_MS
 PARKED_MS = DAY_MS  # then one more try; a change of the table's settings frees it at once
 
 
@@ -45,11 +47,19 @@ def after_change(
     """Return a partition's work after a change that the counters include: `added` has arrived, the
     floor is at most `holds`, and times since when there is debt are set or cleared. `holds`: all
     debt there is now; `added`: what writers added; `committed_ms`: commit time; None = now."""
-    grown = replace(work, floor=work.floor.at_most(holds), arrived=work.arrived + added)
+    at_ms = min(now_ms if committed_ms is None else committed_ms, now_ms)
+    arrived_ms = work.arrived_commit_ms
+    if added != NO_DEBT and arrived_ms is None:
+        arrived_ms = at_ms if now_ms - at_ms < LATEST_MS else now_ms
+    grown = replace(
+        work,
+        floor=work.floor.at_most(holds),
+        arrived=work.arrived + added,
+        arrived_commit_ms=arrived_ms if any(holds.compactable) else None,
+    )
     if added != NO_DEBT and work.frozen_seen_ms:
         grown = replace(grown, frozen_seen_ms=0)
     if added.equality_deletes or work.equality_since_ms is not None:
-        at_ms = min(now_ms if committed_ms is None else committed_ms, now_ms)
         grown = _with_equality_ages(grown, holds, added, at_ms)
     return with_debt_ages(grown, holds, now_ms)
 
@@ -78,8 +88,17 @@ def with_debt_ages(work: PartitionWork, holds: Debt, now_ms: int) -> PartitionWo
     undersized = _keep_start(work.undersized_since_ms, grown.undersized > 0, now_ms)
     if (counted, undersized) == (work.debt_since_ms, work.undersized_since_ms):
         return work if grown != NO_DEBT else replace(work, hot_since_ms=None)
-    hot = work.hot_since_ms if grown != NO_DEBT else None
-    return replace(work, debt_since_ms=counted, undersized_since_ms=undersized, hot_since_ms=hot)
+    oldest_ms = None
+    if counted is not None:
+        began_ms = work.arrived_commit_ms if work.debt_since_ms is None else work.oldest_commit_ms
+        oldest_ms = counted if began_ms is None else began_ms
+    return replace(
+        work,
+        debt_since_ms=counted,
+        oldest_commit_ms=oldest_ms,
+        undersized_since_ms=undersized,
+        hot_since_ms=work.hot_since_ms if grown != NO_DEBT else None,
+    )
 
 
 def with_head_start(work: PartitionWork, name: str) -> PartitionWork:
@@ -101,7 +120,7 @@ def after_order(work: PartitionWork) -> PartitionWork:
     work = replace(work, pause="", until_ms=None, paused_ms=None, requested="")
     if work.unfinished is not None:
         return work
-    return replace(work, arrived=NO_DEBT, equality_arrived_ms=None)
+    return replace(work, arrived=NO_DEBT, arrived_commit_ms=None, equality_arrived_ms=None)
 
 
 def taken_back(work: PartitionWork, until_ms: int, now_ms: int) -> PartitionWork:
@@ -143,6 +162,7 @@ def after_success(
     rested = PartitionWork(
         floor=replace(floor, undersized=min(known, holds.undersized)),
         arrived=work.arrived,
+        arrived_commit_ms=work.arrived_commit_ms,
         undersized_since_ms=work.undersized_since_ms if not merged or lessened else None,
         equality_since_ms=_oldest_left_ms(work, holds),
         equality_arrived_ms=work.equality_arrived_ms if holds.equality_deletes else None,

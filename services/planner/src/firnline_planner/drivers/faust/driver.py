@@ -378,7 +378,7 @@ class FaustDriver:
                 partition, self._settings.buckets, clock.now_ms()
             )
             key = name.encode()
-            headers = self._reader.signer.sign_headers(topic, place, key, value)
+            headers = self._reader.signer.sign_headers(topic, place, key, value, output.trace)
             sent.append(await producer.send(topic, value, key, partition=place, headers=headers))
         for future in sent:
             await future

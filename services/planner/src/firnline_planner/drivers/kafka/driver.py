@@ -135,7 +135,7 @@ class KafkaDriver:
         if error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL:
             self._log.error("stopped", why="planners of the other driver run here: stop them first")
             self._stop("other_driver")
-        self._log.warning("poll_error", error=error.str())
+        self._log.warning("poll_error", why=error.str())
 
     def _handle_chunk(self, inputs: list[Input], batch: StepBatch) -> Iterator[Effects]:
         records = [self._reader.decode_input(one) for one in inputs]
@@ -182,7 +182,7 @@ class KafkaDriver:
         for output in effects.outputs:
             topic, name, value, place = output.encode_for_send(partition, homes, clock.now_ms())
             key = name.encode()
-            headers = self._reader.signer.sign_headers(topic, place, key, value)
+            headers = self._reader.signer.sign_headers(topic, place, key, value, output.trace)
             batch.sends.append(Send(topic, place, key, value, headers))
             batch.senders.add(partition)
         owned.bucket.commit()
