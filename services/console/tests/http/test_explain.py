@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from firnline_console.http.explain import explanation_json
+from firnline_console.http.explain import explanation_json, triggers_json
 from firnline_console.text.labels import WORDS, label_of
 from firnline_console.views.table_settings import settings_json
 from firnline_console.views.tables import TableStates, fold_state, fold_states
@@ -19,6 +19,7 @@ from firnline_domain.policy.partition.decide import with_numbers
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.triggers.table import TRIGGERS
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.pauses import TableHold
@@ -354,3 +355,20 @@ def test_what_is_ordered_or_waits_for_the_budget_says_what_it_is_worth(
     )
     [told] = answer(make(STATE, partitions=(part,)))["partitions"]
     assert told["words"].endswith("; costs $0.0064, spares readers $0.024 a day")
+
+
+def test_every_trigger_is_shown_with_its_numbers_and_when_it_fires(make: Make) -> None:
+    [part] = make(STATE).partitions
+    shown = [*triggers_json(replace(part, numbers={**part.numbers, "fragments": 3.0}))]
+    assert [one["trigger"] for one in shown] == [one.reason for one in TRIGGERS]
+    fires = {one["trigger"]: (one["fires"], one["at_ms"], one["waits_for"]) for one in shown[:-4]}
+    assert fires["equality_deletes"] == ("now", None, "")
+    assert fires["position_deletes"] == ("after a commit", None, "")
+    assert fires["old_debt"] == ("later", 1795273601000, "")
+    assert fires["read_debt"] == ("waiting", 1795273601000, "hot")
+    assert fires["closed"] == ("off", None, "")
+    [fragments] = [one for one in shown if one["trigger"] == "fragments"]
+    assert (fragments["numbers"], fragments["words"]) == ({"fragments": 3.0}, "")
+    known = replace(part, numbers={"fragments": 3.0, "min_fragments": 4.0})
+    [fragments] = [one for one in triggers_json(known) if one["trigger"] == "fragments"]
+    assert fragments["words"] == "3 small files, 4 trigger a rewrite"

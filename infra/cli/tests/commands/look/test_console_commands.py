@@ -117,6 +117,14 @@ def test_explain_by_uuid_and_as_json(site: Site) -> None:
     assert answer["partitions"][0]["reason"] == "equality_deletes"
 
 
+def test_explain_lists_the_triggers_of_the_deepest_partition(site: Site) -> None:
+    site.tell(make("table_state/in_flight"))
+    text = said(site, "explain", "shop.orders")
+    assert re.search(r"^equality deletes\s+now", text, re.MULTILINE)
+    assert re.search(r"^read debt\s+waits: hot", text, re.MULTILINE)
+    assert re.search(r"^closed\s+off\s*$", text, re.MULTILINE)
+
+
 def test_explain_offers_names_that_come_close(site: Site) -> None:
     site.tell(make("table_state/in_flight"))
     result = firnline("explain", "shop.order", "--console", site.uri)

@@ -14,6 +14,18 @@ TABLE_STATUSES = (  # that people see of a table: one of them
 )
 
 
+class TriggerForecast(Value):
+    """When a trigger of a rewrite fires by the counters of now, if no earlier one does.
+
+    `at_ms`: time alone does it then. `waits_for`: it has reached its threshold, and this reason
+    keeps it back. None and '': it is `due`, or only a commit can make it fire."""
+
+    reason: str
+    due: bool
+    at_ms: Moment | None = None
+    waits_for: str = ""
+
+
 class PartitionState(Value):
     """One partition: what it holds and why it was, or was not, chosen."""
 
@@ -26,6 +38,8 @@ class PartitionState(Value):
     until_ms: Moment | None = None
     failures: Amount = 0
     debt_files: Amount = 0  # how many fewer a compaction would leave
+    # Of the deepest few: the triggers that apply, in the order in which they are asked.
+    triggers: tuple[TriggerForecast, ...] = ()
 
 
 class TableAdvice(Value):

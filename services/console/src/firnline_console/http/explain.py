@@ -3,7 +3,7 @@ values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,14 +13,14 @@ from firnline_domain.policy.cost.dollars import in_dollars
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
-from firnline_domain.policy.triggers.table import ORDERS
+from firnline_domain.policy.triggers.table import ORDERS, TRIGGERS
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE
 from firnline_domain.records.pauses import HoldReason, TableHold
-from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState
+from firnline_domain.records.states import ExpiryPlan, PartitionState, TableState, TriggerForecast
 
 from firnline_console.http.answers import hold_json, holds_json, table_json, task_json
 from firnline_console.text.amounts import count_text, in_bytes, scope_label
-from firnline_console.text.labels import label_of, price_text
+from firnline_console.text.labels import label_of, number_names, numbers_text, price_text
 from firnline_console.views.advice import AdviceView, advice_json
 from firnline_console.views.catalogs import place_json
 from firnline_console.views.reads import reads_json
@@ -236,5 +236,37 @@ def partition_json(part: PartitionState) -> dict[str, Any]:
         "failures": part.failures,
         "task_id": part.task_id,
         "debt_files": part.debt_files,
+        "triggers": [*triggers_json(part)] if part.triggers else [],
         **holds_json(part.holds),
     }
+
+
+def triggers_json(part: PartitionState) -> Iterator[dict[str, Any]]:
+    """Yield every trigger of a rewrite in the order in which they are asked, with its numbers, and
+    when it fires: now, later, after a commit, or never, because its setting or the partition is not
+    of that kind."""
+    left = list(part.triggers)
+    for trigger in TRIGGERS:
+        found = left.pop(0) if left and left[0].reason == trigger.reason else None
+        yield {
+            "trigger": trigger.reason,
+            "fires": _firing_text(found),
+            "at_ms": found.at_ms if found else None,
+            "waits_for": found.waits_for if found else "",
+            "words": numbers_text(trigger.reason, part.numbers),
+            "numbers": {
+                name: part.numbers[name]
+                for name in number_names(trigger.reason)
+                if name in part.numbers
+            },
+        }
+
+
+def _firing_text(found: TriggerForecast | None) -> str:
+    if found is None:
+        return "off"
+    if found.due:
+        return "now"
+    if found.waits_for:
+        return "waiting"
+    return "after a commit" if found.at_ms is None else "later"

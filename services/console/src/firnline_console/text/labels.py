@@ -119,7 +119,7 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
     if code == "accumulating" and numbers and (text := _accumulating_text(numbers)):
         return text
     phrase = WORDS.get(code, code)
-    needed = {name for _, name, _, _ in Formatter().parse(phrase) if name}
+    needed = number_names(code)
     known = numbers or {}
     if not needed <= known.keys():
         return code.replace("_", " ") if code in WORDS else code
@@ -128,6 +128,19 @@ def label_of(code: str, numbers: Mapping[str, float] | None = None) -> str:
         return f"{text}; full: every file is rewritten"
     says_extent = code in ORDERS and "min_dead_ratio" in known and _has_deletes(known)
     return f"{text}; {extent_of(known)}" if says_extent else text
+
+
+def number_names(code: str) -> set[str]:
+    """Return the names of the numbers in the phrase for a code."""
+    return {name for _, name, _, _ in Formatter().parse(WORDS.get(code, code)) if name}
+
+
+def numbers_text(code: str, numbers: Mapping[str, float]) -> str:
+    """Return the phrase for a code with its numbers; '' if it has none, or one is not known."""
+    needed = number_names(code)
+    if not needed or not needed <= numbers.keys():
+        return ""
+    return WORDS[code].format_map({name: _number_text(numbers[name]) for name in needed})
 
 
 def _has_deletes(numbers: Mapping[str, float]) -> bool:

@@ -25,11 +25,13 @@ from firnline_domain.policy.partition.decide import (
     status_of,
     with_numbers,
 )
+from firnline_domain.policy.policy_input import collect_input
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, begins_ms
 from firnline_domain.policy.triggers.objectives import is_missed
+from firnline_domain.policy.triggers.table import forecast_triggers
 from firnline_domain.policy.triggers.v2_deletes import VECTORS, v2_files
 from firnline_domain.records.pauses import TableHold
 from firnline_domain.records.states import (
@@ -50,6 +52,7 @@ from firnline_planner.state.recount import Recount, is_gone
 from firnline_planner.state.table_context import TableContext
 
 PUBLISHED_PARTITIONS = 100
+FORECAST_PARTITIONS = 3  # of these, with every trigger: 0.4 kB each
 WOULD_ORDER = "would_order"  # a partition's status in shadow
 INTERVAL_MS = 1_000  # between two states of a table at the least
 INTERVAL_MAX_MS = 60_000
@@ -194,7 +197,8 @@ def table_state(
         holds=counters.totals.holds,
         partition_count=counters.totals.partitions,
         partitions=tuple(
-            partition_state(context, table, partition, debt) for debt, partition in deepest
+            partition_state(context, table, partition, debt, number < FORECAST_PARTITIONS)
+            for number, (debt, partition) in enumerate(deepest)
         ),
         snapshot_count=counters.snapshot_count,
         oldest_snapshot_ms=counters.oldest_snapshot_ms,
@@ -353,9 +357,10 @@ def in_force(table: Table, fleet: Thresholds) -> tuple[SettingInForce, ...]:
 
 
 def partition_state(
-    context: TableContext, table: Table, partition: Partition, debt_files: int
+    context: TableContext, table: Table, partition: Partition, debt_files: int, forecasts: bool
 ) -> PartitionState:
-    """Return the state of a partition, with the decision that holds for it now and its numbers."""
+    """Return the state of a partition, with the decision that holds for it now and its numbers.
+    `forecasts`: with every trigger, too."""
     limits, now_ms = context.limits_of(table, partition), context.now_ms
     decision = decide_rewrite(table, partition, limits, now_ms)
     status, until_ms = decision.status, decision.until_ms
@@ -367,6 +372,7 @@ def partition_state(
     task = table.work.task_of(partition.counters.scope)
     failing = decision.reason in (Reason.BACKING_OFF, Reason.PARKED)
     why = partition.work.failure if failing else decision.reason
+    given = collect_input(table, partition, limits, now_ms) if forecasts else None
     return PartitionState(
         scope=partition.counters.scope,
         holds=partition.counters.holds,
@@ -377,4 +383,5 @@ def partition_state(
         until_ms=until_ms,
         failures=partition.work.failures,
         debt_files=debt_files,
+        triggers=tuple(forecast_triggers(given)) if given else (),
     )

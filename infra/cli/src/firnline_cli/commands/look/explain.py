@@ -164,7 +164,25 @@ def partition_lines(answer: dict[str, Any], shown: int | None, now_ms: int) -> l
             *(styled_text(number_text(count)) for count in counts),
             styled_text(size_text(part["data_bytes"])),
         )
-    return [made, *rest_line(parts, shown, answer["table"].get("partitions") or 0)]
+    rest = rest_line(parts, shown, answer["table"].get("partitions") or 0)
+    explained = [one for one in parts[:shown] if one.get("triggers")][: 1 if shown else None]
+    return [made, *rest, *(line for one in explained for line in trigger_lines(one, now_ms))]
+
+
+def trigger_lines(part: dict[str, Any], now_ms: int) -> list[RenderableType]:
+    """Return every trigger of a partition's rewrite, and when it fires if no earlier one does."""
+    made = empty_grid(f"Triggers of {part['label']}", "trigger", "fires", "numbers")
+    for one in part["triggers"]:
+        at_ms = one["at_ms"]
+        when = f"in {age_text(now_ms, at_ms)}" if at_ms and at_ms > now_ms else one["fires"]
+        if one["waits_for"]:
+            when = f"waits: {one['waits_for'].replace('_', ' ')}"
+        made.add_row(
+            styled_text(one["trigger"].replace("_", " ")),
+            styled_text(when, "dim" if one["fires"] == "off" else ""),
+            styled_text("" if one["fires"] == "off" else one["words"]),
+        )
+    return [made, ""]
 
 
 def waiting_text(part: dict[str, Any], now_ms: int) -> str:

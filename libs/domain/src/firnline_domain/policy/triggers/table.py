@@ -5,7 +5,7 @@ fires decides. A new trigger is a reason, a rule and a row of `TRIGGERS`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import earliest_of
@@ -38,6 +38,7 @@ from firnline_domain.policy.triggers.objectives import endangered_ms
 from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_of
 from firnline_domain.policy.triggers.sorting import unsorted_due
 from firnline_domain.policy.triggers.v2_deletes import v2_deletes_due
+from firnline_domain.records.states import TriggerForecast
 from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
 
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
@@ -159,13 +160,7 @@ def first_due(given: PolicyInput) -> Decision:
     """Return the decision of the first trigger that fires; if none does, why not, and when the
     next one may."""
     until_ms, all_ms, wanted = None, None, None
-    frozen = given.settings.freeze_after_h > 0 and is_frozen(given)
-    for trigger in TRIGGERS:
-        if frozen and not trigger.asks_frozen:
-            continue
-        due = trigger.rule(given, trigger.reason)
-        if due is None:
-            continue
+    for trigger, due in ask_triggers(given):
         if due.decision is not None:
             if due.decision.reason not in CALM:
                 until_ms = earliest_of(due.decision.until_ms, all_ms)
@@ -175,8 +170,34 @@ def first_due(given: PolicyInput) -> Decision:
             until_ms = earliest_of(until_ms, due.at_ms)
             all_ms = earliest_of(all_ms, due.at_ms) if trigger.takes_all else all_ms
     if wanted is None:
-        wanted = Decision(Reason.FROZEN) if frozen else _idle_decision(given)
+        wanted = Decision(Reason.FROZEN) if _is_at_rest(given) else _idle_decision(given)
     return replace(wanted, until_ms=until_ms)
+
+
+def ask_triggers(given: PolicyInput) -> Iterator[tuple[Trigger, TriggerState]]:
+    """Yield the triggers that apply, each with its state. None is asked before it is taken."""
+    at_rest = _is_at_rest(given)
+    for trigger in TRIGGERS:
+        if at_rest and not trigger.asks_frozen:
+            continue
+        if (due := trigger.rule(given, trigger.reason)) is not None:
+            yield trigger, due
+
+
+def _is_at_rest(given: PolicyInput) -> bool:
+    return given.settings.freeze_after_h > 0 and is_frozen(given)
+
+
+def forecast_triggers(given: PolicyInput) -> Iterator[TriggerForecast]:
+    """Yield when each trigger that applies fires, whether or not an earlier one does."""
+    for trigger, due in ask_triggers(given):
+        if due.decision is None:
+            yield TriggerForecast(trigger.reason, False, due.at_ms)
+        elif due.decision.reason in ORDERS:
+            yield TriggerForecast(trigger.reason, True)
+        else:
+            at_ms = earliest_of(due.at_ms, due.decision.until_ms)
+            yield TriggerForecast(trigger.reason, False, at_ms, due.decision.reason)
 
 
 def _idle_decision(given: PolicyInput) -> Decision:
