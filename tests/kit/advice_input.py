@@ -28,6 +28,7 @@ from firnline_domain.policy.partition.deadlines import QUEUE_MS
 from firnline_domain.records.events import TableLayout
 from firnline_domain.records.parts.tallies import FileTally, Tally, target_bytes_of
 from firnline_domain.records.results import ExpiryPreview
+from firnline_domain.settings.table_rules import TableRule
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from tests.kit.names import TABLE
@@ -47,6 +48,7 @@ def known(
     running: tuple[RunningTask, ...] = (),
     turnaround_ms: int = 0,
     promised: Promised | None = None,
+    rules: tuple[TableRule, ...] = (),
     **counters: Any,
 ) -> Known:
     """A table with so many bytes in each partition."""
@@ -71,7 +73,7 @@ def known(
         for name, held_bytes in (partitions or {}).items()
     )
     assert len([*spread.pass_through(every)]) == len(partitions or {})
-    return Known(table, spread, resolve_thresholds(said, fleet), fleet, NOW_MS)
+    return Known(table, spread, resolve_thresholds(said, fleet), fleet, NOW_MS, rules)
 
 
 def rules(facts: Known) -> set[str]:

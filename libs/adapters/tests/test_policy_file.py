@@ -14,6 +14,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_adapters.policy_file import PolicyFile, read_policies
 from firnline_domain.errors import Misconfigured
 from firnline_domain.identity import TableName
+from firnline_domain.settings.table_rules import TableRule
 
 TABLE = TableName("u", ("web",), "events_raw")
 KEY = "policy:lake.*.events_*:firnline.retain.hours"
@@ -81,6 +82,29 @@ def test_each_problem_names_file_policy_and_property(path: Path) -> None:
         "policy 5 (**): color is no property of Firnline: remove it",
     ]
     assert found.policies.with_policies(TABLE, {})[KEY] == "48"
+
+
+def test_each_problem_of_a_rule_names_it_and_what_to_write(path: Path) -> None:
+    path.write_text(
+        '[[rules]]\nmatch = "lake.**"\nrequire = {"owner" = "*"}\nabout = 1\n'
+        '[[rules]]\nmatch = "orders"\nforbid = {"sort-order" = "*"}\n'
+        '[[rules]]\nmatch = "**"\ncolor = 1\nrequire = "owner"\n'
+        '[[rules]]\nmatch = "**"\nforbid = {"firnline.srt" = "1", "a" = "9..1", "b" = []}\n'
+    )
+    found = read_policies(str(path))
+    assert [one.removeprefix(f"{path}: rule ") for one in found.problems] == [
+        "1 (lake.**): about: write a text",
+        "2 (orders): match: 'orders' matches no table: write catalog.namespace.table",
+        "3 (**): color: a rule has match, about, require and forbid",
+        '3 (**): require: write require = {"NAME" = "VALUE"}',
+        "3 (**): write what it is to require or to forbid",
+        "4 (**): forbid: firnline.srt: firnline.srt is no setting: firnline.sort is meant?",
+        "4 (**): forbid: a: '9..1' is no range: write 24..168, 24.. or ..168",
+        "4 (**): forbid b: write a text, a number, true or false",
+        "4 (**): write what it is to require or to forbid",
+    ]
+    [rule] = [one for one in found.policies.rules_of(TABLE) if one.required]
+    assert rule == TableRule("lake.**", (("owner", "*"),), (), "1")
 
 
 @pytest.mark.parametrize("text", ["policies = 1", '[policies]\nmatch = "**"', "policies = [1]"])

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 from firnline_domain.identity import TableName
 from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES
+from firnline_domain.settings.policies import TablePolicies
+from firnline_domain.settings.table_rules import TableRule
 from firnline_enricher import facts
 from firnline_enricher.facts import FactsCache, TableFacts
 from firnline_iceberg.table.external_files import OwnLocations
@@ -59,6 +61,20 @@ def test_two_tables_of_one_uuid_have_facts_of_their_own(tmp_path) -> None:
     cache = FactsCache(MemoryTables(catalog), lambda: 0)
     assert cache.get_facts(copy).settings == {"firnline.enabled": "false"}
     assert cache.get_facts(one).settings == {}
+
+
+def test_values_that_rules_ask_for_are_read_again_when_the_rules_change(tmp_path) -> None:
+    catalog = MemoryCatalog(str(tmp_path))
+    (one,) = names(catalog, 1)
+    with catalog.load_table("db.t0").transaction() as change:
+        change.set_properties({"owner": "finance", "region": "eu"})
+    rules = [TableRule("lake.db.*", (("owner", "*"),), ())]
+    cache = FactsCache(MemoryTables(catalog), lambda: 0, lambda: TablePolicies((), rules))
+    assert cache.get_facts(one).asked == {"owner": ("finance",)}
+    rules.append(TableRule("**", (), (("region", "us"),)))
+    assert cache.get_facts(one).asked == {"owner": ("finance",), "region": ("eu",)}
+    rules[:] = [TableRule("lake.other.*", (("owner", "*"),), ())]
+    assert cache.get_facts(one).asked == {}
 
 
 @pytest.mark.parametrize(

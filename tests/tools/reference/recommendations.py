@@ -22,6 +22,10 @@ RULE_TEXTS = {
         "two retentions, a retention with `gc.enabled=false`, or thresholds of 0.",
         "Change one of them.",
     ),
+    "broken_rules": (
+        "The table breaks a [rule](properties.md#rules-by-pattern) of `firnline.toml`.",
+        "Change the table, or the rule.",
+    ),
     "unknown_group": (
         "`firnline.group` names a group that `FIRNLINE_GROUPS` does not contain. Tasks go to the "
         "default group.",

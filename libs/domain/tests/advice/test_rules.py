@@ -32,6 +32,7 @@ from firnline_domain.advice.writers import (
 from firnline_domain.counters.activity.filters import Use
 from firnline_domain.counters.state.counters import Totals
 from firnline_domain.counters.state.work import ExpiryWork, Promised
+from firnline_domain.settings.table_rules import TableRule
 
 from tests.kit.advice_input import (
     ANNOUNCED,
@@ -50,6 +51,7 @@ from tests.kit.advice_input import (
 )
 
 PROMISE = {"firnline.equality-deletes.max-age-ms": "60000"}
+OWNED = (TableRule("lake.**", (("owner", "*"),), ()),)
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("duplicate_files", {"duplicate": "s3://lake/t/a.parquet is in it twice"}, {}),
     ("odd_numbers", {"odd_files": 1}, {"odd_files": 0}),
@@ -274,6 +276,11 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
         "contradictory_settings",
         {"settings": {"firnline.rewrite.min-fragments": "1"}},
         {"settings": {"firnline.rewrite.min-fragments": "2"}},
+    ),
+    (
+        "broken_rules",
+        {"rules": OWNED, "facts": {"owner": ()}},
+        {"rules": OWNED, "facts": {"owner": ("finance",)}},
     ),
     (
         "unknown_group",

@@ -8,6 +8,7 @@ from firnline_adapters.kafka.assignments import FollowedAssignments
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.kafka.poison_records import KafkaMarks, StartMarks
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.policy_file import PolicyFile
 from firnline_adapters.records.signing import signer_of
 from firnline_domain.ports import Inbox
 from firnline_iceberg.catalogs import CatalogTables
@@ -27,6 +28,7 @@ def build_pump(settings: EnricherSettings, log: Log) -> tuple[EnricherPump, Inbo
     publisher = KafkaPublisher(settings.broker, settings.buckets, GROUP, places, signer)
     starts = StartMarks(KafkaMarks(settings.broker, GROUP))
     inbox = KafkaInbox(settings.broker, GROUP, TOPICS, publisher, log, starts=starts)
-    handlers = EnricherHandlers(CatalogTables(settings.connections), now_ms)
+    policies = PolicyFile(settings.config, log)
+    handlers = EnricherHandlers(CatalogTables(settings.connections), now_ms, policies.read_current)
     pool = Threads(READERS + SLOW_READERS + ANSWERERS)
     return EnricherPump(inbox, publisher, handlers, log, pool=pool), inbox

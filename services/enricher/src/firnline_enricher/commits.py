@@ -147,8 +147,13 @@ def _ref_moved(subject: ChangeContext, move: BranchMove) -> FilesChanged:
 
 
 def with_facts(subject: ChangeContext, facts: TableFacts) -> ChangeContext:
-    """Return the subject with the format version and the settings of its table."""
-    return replace(subject, format_version=facts.format_version, settings=facts.settings)
+    """Return the subject with the format version, the settings and the facts of its table."""
+    return replace(
+        subject,
+        format_version=facts.format_version,
+        settings=facts.settings,
+        facts=facts.asked,
+    )
 
 
 def snapshot_delta(

@@ -4,8 +4,8 @@ settings."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from cachetools import LRUCache
@@ -13,9 +13,12 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
 from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
+from firnline_domain.settings.policies import TablePolicies
+from firnline_domain.settings.table_rules import TableRule, asked_names
 from firnline_iceberg.metadata.partition_text import PartitionText
 from firnline_iceberg.table.external_files import OwnLocations, own_locations
 from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.rule_facts import rule_facts
 from pyiceberg.io import FileIO
 
 from firnline_enricher.kept_settings import select_table_settings
@@ -42,6 +45,7 @@ class TableFacts:
     partition_texts: Mapping[int, PartitionText]
     io: FileIO
     places: OwnLocations
+    asked: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # values that rules ask for
 
     @property
     def target_bytes(self) -> int:
@@ -49,11 +53,12 @@ class TableFacts:
         return target_bytes_of(self.settings)
 
 
-def facts_of(table: LoadedTable) -> TableFacts:
-    """Return the facts of a loaded table that the cache keeps."""
+def facts_of(table: LoadedTable, rules: Iterable[TableRule] = ()) -> TableFacts:
+    """Return the facts of a loaded table that the cache keeps, with those for its rules."""
     texts = {spec_id: table.partition_text(spec_id) for spec_id in table.metadata.specs()}
     settings = select_table_settings(table.properties, table.schema)
-    return TableFacts(table.format_version, settings, texts, table.io, own_locations(table))
+    asked = rule_facts(table, asked_names(rules))
+    return TableFacts(table.format_version, settings, texts, table.io, own_locations(table), asked)
 
 
 def _table_place(table: TableName) -> str:
@@ -64,8 +69,14 @@ class FactsCache:
     """Facts by uuid and name, for two tables may have one uuid; the least recently used are
     forgotten first. Thread-safe; a table that loads slowly delays no other."""
 
-    def __init__(self, tables: TableSource, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        tables: TableSource,
+        now_ms: Callable[[], int],
+        read_policies: Callable[[], TablePolicies] = TablePolicies,
+    ) -> None:
         self._tables = tables
+        self._read_policies, self._policies = read_policies, read_policies()
         self._namespaces = Namespaces(tables, now_ms)
         self._facts = LRUCache[str, TableFacts](_MAX_TABLES)
         self._lock = threading.Lock()
@@ -84,6 +95,9 @@ class FactsCache:
             return None
 
     def _find_facts(self, table: TableName) -> TableFacts | None:
+        if (policies := self._read_policies()).rules != self._policies.rules:
+            self._policies = policies
+            self.clear()  # they may ask for other facts
         with self._lock:
             return self._facts.get(_table_place(table))
 
@@ -97,7 +111,7 @@ class FactsCache:
         cache = self._facts
         self._namespaces.read_settings(table)
         loaded = self._tables.load(table)
-        facts = facts_of(loaded)
+        facts = facts_of(loaded, self._policies.rules_of(table))
         with self._lock:
             cache[_table_place(table)] = facts  # lost if `clear` was called meanwhile
         return loaded, facts

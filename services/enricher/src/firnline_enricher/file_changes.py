@@ -47,6 +47,7 @@ class ChangeContext(Value):
     odd_files: int = 0  # added less removed: see `FilesChanged`
     metadata_bytes: int | None = None  # of the table, as the commit's event says it
     renamed_from: tuple[str, ...] = ()  # the same
+    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # that rules ask for
 
 
 def delta_changes(
@@ -137,6 +138,7 @@ def _change_without_files(
         odd_files=subject.odd_files,
         metadata_bytes=subject.metadata_bytes,
         renamed_from=subject.renamed_from,
+        facts=dict(subject.facts),
     )
 
 

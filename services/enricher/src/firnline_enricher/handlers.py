@@ -11,6 +11,7 @@ from firnline_domain.ports import Delivery
 from firnline_domain.records.events import FilesChanged, TableCommitted
 from firnline_domain.records.orders import ResyncTable
 from firnline_domain.records.results import FORMAT_VERSION_4, METADATA_UNREADABLE
+from firnline_domain.settings.policies import TablePolicies
 from firnline_iceberg.catalogs import UnknownCatalog
 from firnline_iceberg.connection.prefix import OtherPrefix
 
@@ -26,9 +27,14 @@ class EnricherHandlers:
     """Handlers that return the records to send for a delivery. Their state is not needed after a
     restart."""
 
-    def __init__(self, tables: TableSource, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        tables: TableSource,
+        now_ms: Callable[[], int],
+        read_policies: Callable[[], TablePolicies] = TablePolicies,
+    ) -> None:
         self._now_ms = now_ms
-        self._facts = FactsCache(tables, now_ms)
+        self._facts = FactsCache(tables, now_ms, read_policies)
         self._commits = CommitReader(self._facts, now_ms)
         self._resyncs = Resyncs(self._facts, now_ms)
         self._read: dict[tuple[str, int], int] = {}  # (topic, partition) -> last offset

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 from firnline_domain.records.events import ChangeKind, TickPassed
 from firnline_domain.records.orders import RewriteFiles, TableOrder
+from firnline_domain.records.states import TableAdvice
 from firnline_domain.settings.policies import Policy, TablePolicies
+from firnline_domain.settings.table_rules import TableRule
 from firnline_planner.bucket.bucket import PlannerBucket
 
 from tests.kit.names import TABLE
@@ -110,3 +112,16 @@ def test_a_planner_that_ends_within_the_change_begins_it_again() -> None:
     world.take(TickPassed(0, world.now_ms), keep=False)
     world.restart()
     assert [one.scope for one in world.rewrites()] == [A]
+
+
+def test_a_rule_that_a_table_breaks_is_told_and_withdrawn_without_a_commit() -> None:
+    world = World()
+    world.commit(part(A, 1), facts={"owner": ()})
+    assert "broken_rules" not in world.state().advised
+    world.policies = TablePolicies((), [TableRule(MATCH, (("owner", "*"),), ())])
+    world.tick()
+    assert "broken_rules" in world.state().advised
+    [advice] = [one.record for one in world.sent if isinstance(one.record, TableAdvice)]
+    assert advice.finding == f"{MATCH}: owner must be *, and is not set"
+    world.commit(part(A, 1), facts={"owner": ("finance",)})
+    assert "broken_rules" not in world.state().advised

@@ -111,7 +111,8 @@ class AssessedLake:
         if facts.uncounted:
             return verdict_of(name, facts, None, self.now_ms)
         counts = facts.manifests, facts.manifest_bytes
-        seen = seen_of(table, settings, found.partitions, *counts)
+        rules = self.policies.rules_of(table.identity)
+        seen = seen_of(table, settings, found.partitions, *counts, rules)
         return verdict_of(name, facts, forecast(seen, self.fleet, self.now_ms), self.now_ms)
 
     def _namespace_properties(self, namespace: Name) -> dict[str, str]:

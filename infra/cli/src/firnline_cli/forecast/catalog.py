@@ -13,6 +13,7 @@ from firnline_domain.records.events import PartitionChange
 from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
+from firnline_domain.settings.table_rules import TableRule, asked_names
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.commit.partition_last_change import LastChanges
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
@@ -21,6 +22,7 @@ from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.catalog_client import Tables, Unlisted
 from firnline_iceberg.table.loaded_table import LoadedTable
+from firnline_iceberg.table.rule_facts import rule_facts
 
 from firnline_cli.forecast.forecast import Forecast, SeenTable, forecast
 from firnline_cli.shared.fleet import name_levels, table_of
@@ -94,7 +96,8 @@ class Forecasts:
         manifests = () if head is None else table.manifests_of(table.snapshot(head))
         size = sum(one.length for one in manifests)
         partitions = partition_changes(changes.note_entries(entries), target_bytes_of(settings))
-        seen = seen_of(table, settings, partitions, len(manifests), size)
+        rules = self.policies.rules_of(table.identity)
+        seen = seen_of(table, settings, partitions, len(manifests), size, rules)
         return replace(
             seen, changed_ms={one.scope: changes.changed_ms(one.scope) for one in partitions}
         )
@@ -114,6 +117,7 @@ def seen_of(
     partitions: tuple[PartitionChange, ...],
     manifests: int,
     manifest_bytes: int,
+    rules: tuple[TableRule, ...] = (),
 ) -> SeenTable:
     """Return a table's newest snapshot, with its manifests counted."""
     head, times = table.head_id(MAIN), [one.timestamp_ms for one in table.snapshots]
@@ -128,4 +132,6 @@ def seen_of(
         partitions=partitions,
         manifests=manifests,
         manifest_bytes=manifest_bytes,
+        rules=rules,
+        facts=rule_facts(table, asked_names(rules)),
     )

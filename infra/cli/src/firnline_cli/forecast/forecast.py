@@ -21,6 +21,7 @@ from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.table_action.snapshot_retention import ExpiryDecision, decide_expiry
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.states import TableAdvice
+from firnline_domain.settings.table_rules import TableRule
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 
@@ -39,6 +40,8 @@ class SeenTable(Value):
     manifests: int = 0
     manifest_bytes: int = 0
     changed_ms: Mapping[Scope, int | None] = field(default_factory=dict)  # where it is known
+    rules: tuple[TableRule, ...] = ()
+    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # that these ask for
 
 
 class Forecast(Value):
@@ -69,7 +72,7 @@ def forecast(seen: SeenTable, fleet: Thresholds, now_ms: int) -> Forecast:
         limits=limits,
         decisions=tuple((one, _decide_and_explain(table, one, limits, now_ms)) for one in ranked),
         expiry=decide_expiry(table, limits, now_ms),
-        advice=advise(Known(table, spread, limits, fleet, now_ms)).changed,
+        advice=advise(Known(table, spread, limits, fleet, now_ms, seen.rules)).changed,
     )
 
 
@@ -111,6 +114,7 @@ def _build_change(seen: SeenTable, now_ms: int) -> FilesChanged:
         snapshot_count=seen.snapshot_count,
         oldest_snapshot_ms=seen.oldest_snapshot_ms,
         observed_at_ms=now_ms,
+        facts=dict(seen.facts),
         manifests=seen.manifests,
         manifest_bytes=seen.manifest_bytes,
     )

@@ -16,16 +16,19 @@ PAGE = Path(__file__).parents[5] / "docs/reference/properties.md"
 
 @pytest.fixture
 def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The example of the page, as firnline.toml in the working directory."""
+    """The examples of the page, as firnline.toml in the working directory."""
     monkeypatch.chdir(tmp_path)
-    [block] = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    Path("firnline.toml").write_text(block)
-    return str(block)
+    blocks = "".join(re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    Path("firnline.toml").write_text(blocks)
+    return blocks
 
 
 def test_the_example_has_no_problem_and_sets_what_it_says(example: str) -> None:
     done = CliRunner().invoke(command, ["--check", "firnline.toml"])
-    assert (done.exit_code, done.output) == (0, "firnline.toml: no problem (policies: 2)\n")
+    assert (done.exit_code, done.output) == (
+        0,
+        "firnline.toml: no problem (policies: 2, rules: 1)\n",
+    )
     policies = read_policies("firnline.toml").policies
 
     def hours(*namespace: str) -> str:
@@ -37,10 +40,14 @@ def test_the_example_has_no_problem_and_sets_what_it_says(example: str) -> None:
         )
 
     assert (hours("web"), hours("web", "eu")) == ("24", "48")
+    [rule] = policies.rules_of(TableName("u", ("finance", "eu"), "orders"))
+    assert ("partition-fields", "day(*) | month(*)") in rule.required
+    assert rule.forbidden == (("sort-order", "comment *"),)
 
 
 def test_each_problem_is_a_line_as_the_page_shows_it(example: str) -> None:
-    Path("firnline.toml").write_text(example.replace("= 24", '= "a day"') + "color = 1\n")
+    wrong = example.replace("= 24 ", '= "a day" #').replace('"firnline.sort" =', "color =")
+    Path("firnline.toml").write_text(wrong)
     done = CliRunner().invoke(command, ["--check", "firnline.toml"])
     warning, problem = done.output.splitlines()
     assert done.exit_code == 1

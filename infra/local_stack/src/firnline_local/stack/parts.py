@@ -147,6 +147,9 @@ def port_names() -> tuple[str, ...]:
     return (*PORTS, *(f"{service}-metrics" for service in SERVICES))
 
 
+POLICY_READERS = ("enricher", "planner")
+
+
 def pick_ports(earlier: Mapping[str, int]) -> dict[str, int]:
     """Return ports for every name: those of the last run if they are still free."""
     ports: dict[str, int] = {}
@@ -213,7 +216,7 @@ def service_environment(name: str, state: StateDir, where: Addresses) -> dict[st
     return {
         **{name: "" for name in os.environ if name.startswith("FIRNLINE_CATALOG__")},
         # that of this environment is of other catalogs
-        "FIRNLINE_CONFIG": str(state.config) if name == "planner" else "",
+        "FIRNLINE_CONFIG": str(state.config) if name in POLICY_READERS else "",
         "FIRNLINE_KAFKA": where.kafka,
         "FIRNLINE_KAFKA_CONFIG": "",  # of another broker than ours
         "FIRNLINE_REDIS": where.redis,

@@ -44,7 +44,8 @@ CONFIG: Final = Setting(
     None,
 )
 MAX_LEVELS = 30  # of a name, at least
-SECTIONS: Final = ("catalogs", "kafka", "spark", "redis", "sources", "policies")
+TABLE_LISTS: Final = ("policies", "rules")  # read by `policy_file`
+SECTIONS: Final = ("catalogs", "kafka", "spark", "redis", "sources", *TABLE_LISTS)
 # Variables that the file may say instead: variable -> section, key.
 INSTEAD: Final = {
     "FIRNLINE_KAFKA": ("kafka", "bootstrap.servers"),
@@ -78,7 +79,7 @@ def read_config(path: str | None, environment: Mapping[str, str] = os.environ) -
     wrong += [
         f"{name}: write [{name}]"
         for name, one in found.items()
-        if name != "policies" and not isinstance(one, dict)
+        if name not in TABLE_LISTS and not isinstance(one, dict)
     ]
     tables = {name: one for name, one in found.items() if isinstance(one, dict)}
     catalogs = _read_tables(tables, "catalogs", environment, wrong)

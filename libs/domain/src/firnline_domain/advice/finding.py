@@ -7,17 +7,20 @@ from collections.abc import Callable
 from firnline_domain.base.values import Value, field
 from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Table
+from firnline_domain.settings.table_rules import TableRule
 from firnline_domain.settings.thresholds import Thresholds
 
 
 class Known(Value):
-    """All that is known of a table. `limits` hold for it, `fleet` where it says nothing."""
+    """All that is known of a table. `limits` hold for it, `fleet` where it says nothing. `rules`:
+    of the operator, for it."""
 
     table: Table
     spread: PartitionSpread
     limits: Thresholds
     fleet: Thresholds
     now_ms: int
+    rules: tuple[TableRule, ...] = ()
 
     @property
     def settings(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ RULES: dict[str, Rule] = {
     "unreadable_settings": without_limit(settings.unreadable_settings),
     "contradictory_settings": without_limit(settings.contradictory_settings),
     "unknown_group": without_limit(settings.unknown_group),
+    "broken_rules": without_limit(settings.broken_rules),
     "duplicate_files": without_limit(layout.duplicate_files),
     "odd_numbers": without_limit(layout.odd_numbers),
     "tiny_partitions": layout.tiny_partitions,

@@ -1,4 +1,4 @@
-"""Advice about settings that mean nothing, or not what somebody may have meant."""
+"""Advice about settings that mean nothing, or not what somebody may have meant, or must not be."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from firnline_domain.advice.finding import Known, RuleFinding
 from firnline_domain.settings.contradictions import find_contradictions
 from firnline_domain.settings.groups import VARIABLE
 from firnline_domain.settings.in_force import settings_in_force, unknown_names, unreadable_values
+from firnline_domain.settings.table_rules import FORMAT_VERSION, Values, find_broken
+from firnline_domain.settings.thresholds import PROPERTIES
 
 GROUP = "firnline.group"
+MAX_BROKEN = 20  # values that a finding names
 
 
 Frozen = tuple[tuple[str, str], ...]
@@ -74,3 +77,22 @@ def unknown_group(known: Known) -> RuleFinding | None:
         f"name the group in {VARIABLE} of the deployment and give it workers, or set "
         f"{GROUP} to one that there is",
     )
+
+
+def broken_rules(known: Known) -> RuleFinding | None:
+    """Find values that break the operator's rules. Facts that the state does not have yet break
+    none."""
+    counters = known.table.counters
+
+    def find_values(name: str) -> Values | None:
+        if name == FORMAT_VERSION:
+            return (str(counters.format_version),)
+        if name in PROPERTIES:
+            text = settings_in_force(known.settings, known.fleet)[name].value
+            return (text,) if text else ()
+        return counters.facts.get(name)
+
+    found = [*find_broken(known.rules, find_values)]
+    if more := found[MAX_BROKEN:]:
+        found[MAX_BROKEN:] = [f"and {len(more)} more"]
+    return _settings_finding(found, "change the table, or the rule in firnline.toml")

@@ -193,6 +193,7 @@ class FilesChanged(Value):
     manifest_bytes: Amount | None = None
     metadata_bytes: Amount | None = None  # of the table: see `TableCommitted`
     renamed_from: tuple[str, ...] = ()  # see `TableCommitted`
+    facts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # that rules ask for, by name
 
 
 class TickPassed(Value):

@@ -1,4 +1,4 @@
-"""Policies: properties that `firnline.toml` sets for tables by a pattern of their names. Pure."""
+"""What `firnline.toml` sets for tables, and demands of them, by a pattern of their names. Pure."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from firnline_domain.base.values import Value
 from firnline_domain.identity import TableName, levels_of
 from firnline_domain.settings.in_force import OURS, READ_ELSEWHERE, value_problem
+from firnline_domain.settings.table_rules import TableRule
 from firnline_domain.settings.thresholds import POLICY, PROPERTIES
 
 T = TypeVar("T")
@@ -51,18 +52,18 @@ class NamePatterns(Generic[T]):
 
 
 class TablePolicies:
-    """All policies of a file, in its order."""
+    """All policies of a file and its rules, in its order."""
 
-    def __init__(self, policies: Iterable[Policy] = ()) -> None:
+    def __init__(self, policies: Iterable[Policy] = (), rules: Iterable[TableRule] = ()) -> None:
         """Compile the patterns. Raises ValueError for one that is none."""
-        self._policies = tuple(policies)
-        self._patterns = NamePatterns((one.match, one) for one in self._policies)
-        text = repr(self._policies)
-        self.digest = sha256(text.encode()).hexdigest()[:16] if self._policies else ""
+        self.policies, self.rules = tuple(policies), tuple(rules)
+        self._policies = NamePatterns((one.match, one) for one in self.policies)
+        self._rules = NamePatterns((one.match, one) for one in self.rules)
+        text = repr((self.policies, self.rules))
+        is_empty = not self.policies and not self.rules
+        self.digest = "" if is_empty else sha256(text.encode()).hexdigest()[:16]
         self._properties_of = lru_cache(MAX_TABLES)(self._find_properties)
-
-    def __len__(self) -> int:
-        return len(self._policies)
+        self._rules_of = lru_cache(MAX_TABLES)(self._rules.find_values)
 
     def with_policies(self, table: TableName, settings: Mapping[str, str]) -> Mapping[str, str]:
         """Return the settings of a table and its namespace (`with_namespace`) with what the
@@ -71,10 +72,14 @@ class TablePolicies:
 
     def properties_of(self, table: TableName) -> Mapping[str, str]:
         """Return what the policies set for a table now, each under its key in the settings."""
-        return self._properties_of(matched_name(table)) if self._policies else {}
+        return self._properties_of(matched_name(table)) if self.policies else {}
+
+    def rules_of(self, table: TableName) -> tuple[TableRule, ...]:
+        """Return the rules for a table."""
+        return self._rules_of(matched_name(table)) if self.rules else ()
 
     def _find_properties(self, name: str) -> Mapping[str, str]:
-        return _merge_properties(self._patterns.find_values(name))
+        return _merge_properties(self._policies.find_values(name))
 
 
 @lru_cache(maxsize=4_096)  # most tables match the same ones, and share the result

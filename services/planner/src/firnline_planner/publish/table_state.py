@@ -121,7 +121,8 @@ def publish_or_forget(context: TableContext, table: Table) -> None:
         table = replace(table, work=replace(table.work, service=service))
     if (reads := table.work.reads) and reads.span != span.units:
         table = replace(table, work=replace(table.work, reads=replace(reads, span=span.units)))
-    known = Known(table, spread, context.limits, context.fleet, context.now_ms)
+    rules = context.policies.rules_of(table.counters.table)
+    known = Known(table, spread, context.limits, context.fleet, context.now_ms, rules)
     table = update_advice(known, context.effects)
     again = _next_publication_ms(context, table)
     table = replace(table, work=replace(table.work, publish_ms=again, published_ms=context.now_ms))

@@ -75,7 +75,9 @@ def print_check(path: str) -> int:
     for problem in found.problems:
         click.echo(problem)
     if not found.problems:
-        click.echo(f"{path}: no problem (policies: {len(found.policies)})")
+        counted = found.policies
+        counts = f"policies: {len(counted.policies)}, rules: {len(counted.rules)}"
+        click.echo(f"{path}: no problem ({counts})")
     return int(bool(found.problems))
 
 

@@ -322,6 +322,7 @@ def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
         table,
         table=change.table,
         settings=dict(change.settings) if was_read else table.settings,
+        facts=dict(change.facts) if was_read else table.facts,
         format_version=change.format_version or table.format_version,
         observed_ms=max(table.observed_ms, change.observed_at_ms),
         has_external_files=table.has_external_files

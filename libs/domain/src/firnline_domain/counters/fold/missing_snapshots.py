@@ -80,7 +80,8 @@ def hold_change(
 def _held_bytes(held: tuple[FilesChanged, ...]) -> int:
     """Estimate the bytes that held changes take in the state."""
     named = sum(len(p.scope.partition.encode()) for change in held for p in change.partitions)
-    settings = sum(len(f"{k}{v}".encode()) for change in held for k, v in change.settings.items())
+    said = (one for change in held for one in (*change.settings.items(), *change.facts.items()))
+    settings = sum(len(f"{name}{value}".encode()) for name, value in said)
     return PARTITION_BYTES * sum(len(change.partitions) for change in held) + named + settings
 
 

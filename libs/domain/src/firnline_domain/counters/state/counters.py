@@ -136,6 +136,7 @@ class TableCounters(Value):
     ordinal: int = 0
     format_version: int = 0
     settings: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # that rules ask for
     snapshot_count: int | None = None  # None = unknown
     oldest_snapshot_ms: int | None = None  # a bound; expiry reports the truth
     manifests: int = 0  # of the head; 0 = unknown
