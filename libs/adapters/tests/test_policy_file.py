@@ -69,8 +69,7 @@ def test_each_problem_names_file_policy_and_property(path: Path) -> None:
     )
     found = read_policies(str(path))
     assert [one.removeprefix(f"{path}: ") for one in found.problems] == [
-        "policy 2 (lake.*.*): firnline.enabled: 'maybe' cannot be read and counts as unset: "
-        "write a true or false",
+        "policy 2 (lake.*.*): firnline.enabled: 'maybe' cannot be read: write a true or false",
         "policy 3 (orders): match: 'orders' matches no table: write catalog.namespace.table",
         'policy 4: match: write match = "catalog.namespace.table"',
         "policy 5 (**): gc.enabled: a policy cannot set it: set it on each table, or use a "

@@ -142,7 +142,7 @@ def test_a_value_that_cannot_be_read_is_reported_with_its_policy() -> None:
     ("name", "text", "problem"),
     [
         (RETAIN, "48", ""),
-        (RETAIN, "soon", "'soon' cannot be read and counts as unset"),
+        (RETAIN, "soon", "'soon' cannot be read: write a number"),
         ("firnline.window", "sometimes", "nothing is ordered"),
         ("gc.enabled", "false", "a policy cannot set it"),
         ("firnline.rewrite.max-span-ms", "1", "a policy cannot set it"),

@@ -132,7 +132,7 @@ def value_problem(name: str, text: str) -> str:
     """Return why a property with this value is not in force, and what to write; "" if it is."""
     for value in property_values({name: text}):
         if value.value is None:
-            return _unset_text(f"'{text}'", _expected_form(value.field))
+            return f"'{text}' cannot be read: write a {_expected_form(value.field)}"
         return _period_problem(value.field, property_text(value.value))
     return ""
 
