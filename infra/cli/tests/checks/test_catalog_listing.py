@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
 from firnline_cli.checks import catalog
 from firnline_cli.checks.catalog import CatalogChecks
+from firnline_cli.checks.findings import Failed
 from firnline_cli.checks.settings import Given, Told
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.table.catalog_client import Tables
+from firnline_local.processes.ports import free_port
 from pyiceberg.exceptions import NoSuchNamespaceError
 
 
@@ -60,3 +63,12 @@ def test_ten_thousand_namespaces_do_not_outlast_the_check(monkeypatch: pytest.Mo
     client.asked.clear()
     listing(client, monkeypatch).list_tables()
     assert client.asked == []
+
+
+def test_a_catalog_that_does_not_run_is_said_at_once() -> None:
+    connection = CatalogConnection("lake", {"uri": f"http://127.0.0.1:{free_port()}"})
+    began = time.monotonic()
+    with pytest.raises(Failed, match="Connection refused") as refused:
+        CatalogChecks(connection, Given(Told(), {})).check_config()
+    assert time.monotonic() - began < 5.0
+    assert "is it running" in refused.value.remedy

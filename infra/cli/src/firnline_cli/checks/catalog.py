@@ -49,8 +49,9 @@ class CatalogChecks:
 
     def check_config(self) -> str:
         """Check that the catalog answers and accepts us, and that it has the warehouse."""
-        from firnline_iceberg.catalog_probe import read_configuration
+        from firnline_iceberg.catalog_probe import clock_of, read_configuration
 
+        self._ask(lambda: clock_of(self.connection))  # fails at once; the client below tries again
         self.settings = dict(self._ask(lambda: read_configuration(self.connection)))
         facts = {
             "warehouse": self.connection.warehouse or "its default",
