@@ -26,6 +26,13 @@ def send_request(
             f"No planner reads the broker at {fleet.kafka.servers}: the order would wait. "
             f"Start the services; {HERE}."
         )
+    pauses = fleet.read_pauses()
+    if (pause := pauses.pause_of(table.key)) is not None:
+        ends = "--fleet" if pauses.is_paused(None) else table.dotted_name
+        raise click.ClickException(
+            f"{table.dotted_name} is paused ({pause}): the planner drops requests for it. "
+            f"Run `firnline resume {ends}` first."
+        )
     order = RunAction(
         table=table,
         ref=MAIN,

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
+from urllib.parse import quote
 
 import click
 from firnline_domain.identity import TableName
 from firnline_domain.policy.operator_requests import ACTIONS, RequestedAction
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.records.pauses import HoldReason
 from firnline_domain.settings.thresholds import resolve_thresholds
 
+from firnline_cli.shared.console_client import console_option
 from firnline_cli.shared.extras import with_everything
 from firnline_cli.shared.fleet import (
     FleetClient,
@@ -52,6 +56,7 @@ MISCONFIGURED = 2
     help="Default of a table property, as in FIRNLINE_DEFAULTS; repeatable.",
 )
 @click.option("--json", "json_wanted", is_flag=True, help="Print one JSON object per line.")
+@console_option("console")
 @fleet_options
 def command(
     table: str,
@@ -77,18 +82,19 @@ def command(
     """
     if partition is not None and every:
         raise click.UsageError("--partition and --all-partitions exclude each other")
-    if not find_spec("pyspark"):  # what the extra `committer` has is enough
-        with_everything()
-    from firnline_cli.running.local_run import Here
-
     fleet = _fleet_or_exit(where)
+    is_for_planner = fleet.kafka is not None and not here and not dry_run
+    if not (is_for_planner or find_spec("pyspark")):  # what the extra `committer` has is enough
+        with_everything()
     name = resolve_table(fleet, table)
     if partition is not None:
         partition = partition_named(partition, scopes_of(fleet, name), name.dotted_name)
     requested = RequestedAction(action, partition, every)
-    if fleet.kafka is not None and not here and not dry_run:
-        order_from_planner(fleet, name, requested, json_wanted)
+    if is_for_planner:
+        order_from_planner(fleet, name, requested, where, json_wanted)
         return
+    from firnline_cli.running.local_run import Here
+
     run = Here(
         fleet, name, requested, resolve_thresholds(_parse_pairs(fleets)), json_wanted, where.config
     )
@@ -108,15 +114,40 @@ def _fleet_or_exit(where: Where) -> FleetClient:
 
 
 def order_from_planner(
-    fleet: FleetClient, table: TableName, requested: RequestedAction, json_wanted: bool
+    fleet: FleetClient,
+    table: TableName,
+    requested: RequestedAction,
+    where: Where,
+    json_wanted: bool,
 ) -> None:
-    """Order the task from the deployment's planner. Raises ClickException."""
+    """Request the action from the deployment's planner. Raises ClickException."""
     from firnline_cli.running.fleet_run import send_request
 
     sent = send_request(fleet, table, requested)
-    name = table.dotted_name
-    text = f"{name}: {sent.action} ordered of the planner; `firnline tasks` shows what comes"
-    report_result(json_wanted, text, table=table.dotted_name, action=sent.action, ordered=True)
+    text = f"{table.dotted_name}: {sent.action} requested from the planner"
+    in_shadow = sent.action not in TABLE_ACTIONS and _is_in_shadow(where, table)
+    text += SHADOW if in_shadow else "; `firnline tasks` shows the task"
+    report_result(
+        json_wanted,
+        text,
+        table=table.dotted_name,
+        action=sent.action,
+        ordered=True,
+        in_shadow=in_shadow,
+    )
+
+
+SHADOW = (
+    ". The table is in shadow mode: the task starts when it leaves it. "
+    "Set its property firnline.shadow=false"
+)
+
+
+def _is_in_shadow(where: Where, table: TableName) -> bool:
+    """Return whether the console shows the table in shadow mode; False if no console answers."""
+    answer = where.console_answer(f"/api/tables/{quote(table.key, safe='')}") or {}
+    hold = answer.get("hold") or {}
+    return bool(hold.get("reason") == HoldReason.SHADOW)
 
 
 def bytes_of(text: str) -> int:
