@@ -151,7 +151,8 @@ class Api:
         return await self._respond_with_catalogs({"tables": rows, "cursor": page.cursor, **counts})
 
     async def table(self, request: web.Request) -> web.Response:
-        """Return one table, by name or key, with the partitions of every branch."""
+        """Return one table, by name or key, with at most 100 partitions of each branch, those with
+        most debt first. `partitions`: how many there are."""
         view = await self._find_table(request)
         states = await asyncio.to_thread(self._model.read_states, view.key)
         refs = {
