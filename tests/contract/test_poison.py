@@ -25,6 +25,7 @@ from firnline_domain.settings.groups import parse_groups
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_enricher.handlers import EnricherHandlers
 from firnline_enricher.pump import EnricherPump
+from firnline_listener.sources.own_commits import EVENTS, OwnCommits
 from firnline_planner.bucket.inputs import InputReader
 from firnline_planner.handlers.dispatch import FACTS
 from firnline_schemas.topics import Topic, topic
@@ -145,6 +146,16 @@ class Console(Grouped):
         on_deliveries(Failing(Redis()), "g", inbox, inbox.poll(0), Log("t"))
 
 
+class Listener(Grouped):
+    def __init__(self) -> None:
+        super().__init__("listener", (EVENTS,))
+
+    def run(self, broker: MemoryBroker) -> None:
+        source = OwnCommits(self.inbox(broker))
+        for doorbell in source.poll(0):
+            source.settle(doorbell.position)
+
+
 class Planner:
     topics = FACTS
 
@@ -201,7 +212,7 @@ class AtOnce(Executor):
 
 SERVICES = {
     one.__name__.lower(): one
-    for one in (Enricher, Planner, Worker, TenantsWorker, Committer, Console)
+    for one in (Enricher, Planner, Worker, TenantsWorker, Committer, Console, Listener)
 }
 PATTERNS = {lane_topic(lane, "etl"): lane_topic(lane) for lane in Lane}
 
