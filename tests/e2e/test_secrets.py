@@ -15,7 +15,14 @@ from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.records.parts.summaries import TASK_ID
 from firnline_local.stack import stack_processes
-from firnline_local.stack.parts import SERVICES, Addresses, Settings, pick_ports
+from firnline_local.stack.parts import (
+    CAPTURE,
+    SERVICES,
+    Addresses,
+    Settings,
+    parts_with,
+    pick_ports,
+)
 from firnline_local.stack.stack import Stack, run_stack
 from firnline_local.stack.state import StackRecord, StateDir
 from pyiceberg.catalog.rest import RestCatalog
@@ -108,7 +115,7 @@ def letters(stack: Stack) -> list[str]:
 
 def test_not_in_logs(used: Stack) -> None:
     logs = sorted(used.state.log_path("x").parent.iterdir())
-    assert {path.stem for path in logs} >= set(SERVICES)
+    assert {path.stem for path in logs} >= set(parts_with(CAPTURE))
     assert [path.name for path in logs if CANARY in path.read_text(errors="replace")] == []
 
 
