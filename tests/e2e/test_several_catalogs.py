@@ -47,8 +47,8 @@ PLACES = ("lake", "archive/main", f"archive/{SECOND}")
 PARTS = (
     "redis",
     "kafka",
-    *(one for one in SERVICES if one != "listener"),
-)  # all through the gateway
+    *(one for one in SERVICES if one != "listener"),  # all through the gateway
+)
 PROPERTIES = {
     "firnline.rewrite.min-fragments": "3",
     "firnline.rewrite.quiet-ms": "0",
