@@ -14,14 +14,20 @@ import pytest
 import yaml
 from firnline_adapters.config.settings import all_settings, from_environment
 from firnline_local.servers.artifacts import read_pins
-from firnline_local.stack.parts import SERVERS, SERVICES, Addresses, command_of, pick_ports
+from firnline_local.stack.parts import (
+    CAPTURE,
+    SERVICES,
+    Addresses,
+    command_of,
+    parts_with,
+    pick_ports,
+)
 from firnline_local.stack.state import StateDir
 
 ROOT = Path(__file__).parents[2]
 IMAGE_CACHE = "/opt/firnline/artifacts"  # below XDG_CACHE_HOME of infra/docker/Dockerfile
 ONE_SHOT = {"topics", "warehouse"}
-# The gateway is in the writers' way here, so nothing has to be looked for at the catalog.
-IN_COMPOSE = tuple(one for one in SERVICES if one != "listener")
+IN_COMPOSE = tuple(one for one in parts_with(CAPTURE) if one in SERVICES)
 
 
 def settings_of(service: str) -> type[Any]:
@@ -49,7 +55,9 @@ def version_in(jar_set: str, artifact: str) -> str:
 @pytest.mark.parametrize("service", SERVICES)
 def test_the_embedded_stack_gives_a_service_its_settings(service: str, tmp_path: Path) -> None:
     where = Addresses(pick_ports({}))
-    given = command_of(service, StateDir.from_path(tmp_path), where).env
+    state = StateDir.from_path(tmp_path)
+    state.make_config()
+    given = command_of(service, state, where).env
     settings = from_environment(settings_of(service), given)
     assert settings.kafka == where.kafka
     assert settings.metrics_address.port == where.ports[f"{service}-metrics"]
@@ -76,7 +84,7 @@ def test_compose_gives_no_variable_that_nobody_reads() -> None:
 
 
 def test_compose_has_every_part_and_nothing_else() -> None:
-    assert set(compose()) == {*SERVERS, *IN_COMPOSE, *ONE_SHOT}
+    assert set(compose()) == {*parts_with(CAPTURE), *ONE_SHOT}
 
 
 def test_compose_publishes_on_loopback_only() -> None:
