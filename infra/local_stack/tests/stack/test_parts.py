@@ -108,6 +108,6 @@ def test_the_planner_of_a_stack_has_its_own_file_of_policies(
     assert read_policies(str(path)).problems == ()
     example = path.read_text().replace("# [[", "[[").replace("# match", "match")
     path.write_text(example.replace('# "firn', '"firn'))
-    assert len(read_policies(str(path)).policies) == 1
+    assert len(read_policies(str(path)).policies.policies) == 1
     state.make_config()  # the next start leaves it as it is
-    assert len(read_policies(str(path)).policies) == 1
+    assert len(read_policies(str(path)).policies.policies) == 1

@@ -179,7 +179,7 @@ class PolicyFile:
             self._policies = read.policies
             found = read.policies
             counts = f"{len(found.policies)} policies, {len(found.rules)} rules"
-            self._log.info("policies_changed", file=path, found=counts)
+            self._log.info("policies_changed", path=path, found=counts)
 
     def _read(self, path: str) -> ReadPolicies:
         try:

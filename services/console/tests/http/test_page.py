@@ -8,6 +8,7 @@ from inspect import getsource
 
 import pytest
 from firnline_console.views import event_text, statuses
+from firnline_domain.records.states import TABLE_STATUSES
 
 PAGE = files("firnline_console").joinpath("page.html").read_text()
 EVENTS = set(re.findall(r'_event\([^"]*?"(\w+)"', getsource(event_text), re.DOTALL)) | {
@@ -38,7 +39,7 @@ def test_events_of_every_kind_have_a_name_and_a_group() -> None:
 def test_tables_of_every_status_can_be_filtered() -> None:
     assert {"stuck", "waiting", "off", "healthy", "paused"} <= CODES
     assert {code for code in CODES if f'"{code}"' not in literal("URGENCY")} == set()
-    assert set(statuses.STATUSES) == CODES
+    assert set(TABLE_STATUSES) == CODES
 
 
 @pytest.mark.parametrize("asked", ["/api/tables?${query}", "sort:", "cursor", '["status", status]'])

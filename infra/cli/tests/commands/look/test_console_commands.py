@@ -1,4 +1,4 @@
-"""`firnline explain`, `events` and `advise` against the real API over the twin of its store."""
+"""`firnline explain` and `events` against the real API over the twin of its store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from firnline_adapters.records.signing import keys_here
 from firnline_cli.commands.look import events, tables, tasks
-from firnline_cli.commands.look.advise import render_hints as advised
 from firnline_cli.commands.look.explain import render_report
 from firnline_cli.shared import console_client
 from firnline_console.read_model.port import Built
@@ -377,30 +376,3 @@ def test_a_named_directory_beats_the_variable(
     monkeypatch.setenv("FIRNLINE_CONSOLE_URI", site.uri)
     assert firnline("tables").exit_code == 0
     assert firnline("tables", "--state", str(tmp_path / "none")).exit_code == 1
-
-
-def test_advise_says_what_was_found_and_what_to_do(site: Site) -> None:
-    advice = make("table_advice/tiny_partitions")
-    site.tell(advice, make("table_state/in_flight", advised=(advice.rule,)))
-    for words in (("advise",), ("advise", "shop.orders")):
-        answer = json.loads(said(site, *words, "--json"))
-        text = on_a_terminal(lambda terminal, of=answer: terminal.print(advised(of, "")), 400)
-        assert "shop.orders" in text
-        assert f"tiny partitions: {advice.finding}  (for 3 h)" in text
-        assert f"-> {advice.remedy}" in text
-        head, row = (line.split("\t") for line in said(site, *words).splitlines())
-        assert head == ["table", "rule", "finding", "remedy", "since"]
-        assert row[:4] == ["shop.orders", advice.rule, advice.finding, advice.remedy]
-    explained = said(site, "explain", "shop.orders")
-    assert f"tiny partitions: {advice.finding}" in explained
-    assert "firnline advise shop.orders" in explained
-    assert json.loads(said(site, "advise", "--json"))["advice"][0]["rule"] == advice.rule
-
-
-def test_without_advice_it_says_so_and_a_wrong_name_is_helped(site: Site) -> None:
-    site.tell(make("table_state/in_flight"))
-    assert "nothing to say about any table" in said(site, "advise")
-    assert "nothing to say about shop.orders" in said(site, "advise", "shop.orders")
-    result = firnline("advise", "shop.order", "--console", site.uri)
-    assert result.exit_code == 1
-    assert "Did you mean: shop.orders?" in result.output

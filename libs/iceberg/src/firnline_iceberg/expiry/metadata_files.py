@@ -13,7 +13,7 @@ from firnline_iceberg.removal.removal import remove_old_metadata
 from firnline_iceberg.storage.paths import file_name, folder_of
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
-from firnline_iceberg.table.metadata_file import read_uuid
+from firnline_iceberg.table.locations import read_uuid
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"

@@ -33,8 +33,7 @@ from firnline_iceberg.storage.stored_files import ListedObject
 from firnline_iceberg.table.external_files import OwnLocations, own_locations
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
-from firnline_iceberg.table.locations import CONTENT_PROPERTIES, metadata_folders
-from firnline_iceberg.table.metadata_file import read_uuid
+from firnline_iceberg.table.locations import CONTENT_PROPERTIES, metadata_folders, read_uuid
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _RUN = rf"(?:{_UUID}|[0-9a-f]{{32}})(?:-\d{{1,19}})?"  # of a job, with the epoch of a stream

@@ -1,8 +1,10 @@
-"""Where a table's own files lie."""
+"""Where a table's own files lie, and whose a metadata file is."""
 
 from __future__ import annotations
 
 import os
+import re
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,6 +15,7 @@ from firnline_iceberg.storage.local_files import link_on
 from firnline_iceberg.storage.paths import FileAddress, folder_of, parse_address
 from firnline_iceberg.table.loaded_table import LoadedTable
 
+HEAD_BYTES = 64 << 10  # in which a file says whose it is; all writers say it before the schemas
 CONTENT_PROPERTIES = (
     "write.data.path",
     "write.metadata.path",
@@ -89,3 +92,19 @@ def refuse_links(table: LoadedTable) -> None:
                 "another table's; set a location without links"
             )
             raise TaskRefused("link_in_location", text)
+
+
+def read_uuid(table: LoadedTable, path: str) -> str:
+    """Read the table uuid in a metadata file; '': it has none, or is missing. Raises OSError."""
+    try:
+        with table.io.new_input(path).open() as source:
+            head = source.read(HEAD_BYTES)
+    except FileNotFoundError:
+        return ""
+    if head[:2] == b"\x1f\x8b":
+        try:
+            head = zlib.decompressobj(31).decompress(head, HEAD_BYTES)
+        except zlib.error:
+            return ""
+    found = re.search(rb'"table-uuid"\s*:\s*"([^"]*)"', head)
+    return found[1].decode(errors="replace").lower() if found else ""
