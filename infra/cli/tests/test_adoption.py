@@ -295,6 +295,22 @@ def alike(world: World, one: TableName, other: TableName) -> bool:
     return world.partition(one) == world.partition(other)
 
 
+@pytest.mark.parametrize(("head", "asked"), [(1, []), (2, ["fair"]), (None, ["fair"])])
+def test_a_known_table_that_is_named_is_counted_again_if_it_has_changed(
+    world: World, head: int | None, asked: list[str]
+) -> None:
+    """Its commits were lost with an outbox, or the catalog was restored. Its answer is waited
+    for."""
+    world.lake.put("db.fair", 1.0, head_snapshot_id=head)
+    world.show(named(("db", "fair")))
+    world.shows = lambda: world.now_s >= 1_060
+    adoption = world.adoption()
+    adoption.adopt_all(adoption.find_newcomers([], [("db", "fair")]))
+    assert [one.table.name for one in world.requests] == asked
+    assert adoption.tally.known == 1 - len(asked)
+    assert (world.now_s >= 1_060) is bool(asked)
+
+
 def test_a_name_that_another_table_has_taken_is_known_for_that_one(world: World) -> None:
     new = named(("db", "worst"))
     uuids = (f"older{n}" for n in count())  # one that is told of in the same partition

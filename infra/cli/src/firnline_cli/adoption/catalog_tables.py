@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from firnline_domain.base.values import replace
 from firnline_domain.errors import AccessDenied, LoginRefused, RetryLater, TaskRefused
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, refusal_reason
@@ -99,13 +100,14 @@ class CatalogLake:
         if head is None:
             return Newcomer(table.identity, 0, 0, 0, 0, 0.0)
         said = table.snapshot(head).summary
-        return by_summary(
+        weighed = by_summary(
             table.identity,
             summary_of(said.additional_properties if said else {}),
             limits,
             partitioned=any(spec.fields for spec in table.metadata.partition_specs),
             format_version=table.format_version,
         )
+        return replace(weighed, head_snapshot_id=head)
 
     def weigh_by_manifests(self, newcomer: Newcomer) -> Newcomer:
         table = self._retry(lambda: self.tables.load(newcomer.table))

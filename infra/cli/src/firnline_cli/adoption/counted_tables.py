@@ -46,6 +46,7 @@ class CountedTable:
 
     table: TableName
     standing: Standing = Standing.MAINTAINED
+    head_snapshot_id: int | None = None  # of main, as counted
 
     @property
     def full_name(self) -> tuple[str, ...]:
@@ -74,6 +75,10 @@ class CountedTables:
         """Return the table of that full name, as the planner published it last."""
         return self._tables.get(self._names.get(name, ""))
 
+    def forget(self, key: str) -> None:
+        """Treat the table as not counted, until the planner publishes it again."""
+        self._update(key, None)
+
     def _update(self, key: str, state: TableState | None) -> None:
         before = self._tables.pop(key, None)
         if before is not None and self.find_table(before.full_name) is None:
@@ -92,7 +97,7 @@ def _is_of_main_branch(key: str) -> bool:
 
 def known_table(state: Any) -> CountedTable:
     """Return the part of a table's state that matters for an adoption."""
-    return CountedTable(state.table, standing_of(state))
+    return CountedTable(state.table, standing_of(state), state.head_snapshot_id)
 
 
 def standing_of(state: Any) -> Standing:

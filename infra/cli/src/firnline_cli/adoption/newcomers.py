@@ -32,6 +32,7 @@ class Newcomer(Value):
     equality_deletes: int  # records
     weight: float
     exact: bool = True
+    head_snapshot_id: int | None = None  # of main
 
 
 class FirstExpiry(Value):

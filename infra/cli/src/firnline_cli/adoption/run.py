@@ -72,7 +72,8 @@ class Adoption:
         """Yield the tables that the planner does not count, of all tables below some namespaces and
         of some given by name; each by its summary. Raises Stopped.
 
-        A listed table whose name the planner has is not loaded: a call less."""
+        A listed table whose name the planner has is not loaded: a call less. One that is given by
+        name is counted again if its newest snapshot is another than the planner's."""
         for name in self._list_names(below):
             self._count_listed()
             if known := self.known.find_table((self.lake.catalog_path, *name)):
@@ -81,7 +82,7 @@ class Adoption:
                 yield from self._find_newcomer(name)
         for name in tables:
             self._count_listed()
-            yield from self._find_newcomer(name)
+            yield from self._find_newcomer(name, is_named=True)
 
     def adopt_all(self, newcomers: Iterable[Newcomer]) -> None:
         """Request the tables, worst first, and wait until the planner shows them. Raises
@@ -116,14 +117,17 @@ class Adoption:
         for name, why in unlisted.items():
             self._count_unread(f"namespace {name}", why, is_outage=False)
 
-    def _find_newcomer(self, name: Name) -> Iterator[Newcomer]:
+    def _find_newcomer(self, name: Name, is_named: bool = False) -> Iterator[Newcomer]:
         found = self._try_read(".".join(name), partial(self.lake.weigh_by_summary, name))
         if found is None:
             return
-        if known := self.known.find_by_key(found.table.key):
+        known = self.known.find_by_key(found.table.key)
+        if known is not None and is_named and known.head_snapshot_id != found.head_snapshot_id:
+            self.known.forget(found.table.key)
+        elif known is not None:
             self._count_known(known)
-        else:
-            yield found
+            return
+        yield found
 
     def _count_known(self, table: CountedTable) -> None:
         """Count a table that the planner has counted already."""

@@ -99,11 +99,12 @@ def command(
     json_wanted: bool,
     where: Where,
 ) -> None:
-    """Bring tables that were there before Firnline under its care, those that need it most first.
+    """Register existing tables for maintenance, those that need it most first.
 
-    Each is counted once, from its newest snapshot, at a bounded rate; what the planner counts
-    already is left alone. It can be stopped and started again at any moment. In the end it says
-    which tables are maintained, and which only watched (shadow mode) and how to change that.
+    Each is counted once, from its newest snapshot, at a limited rate. Tables that the planner knows
+    are skipped, unless --table names one whose newest snapshot is another than the planner's. The
+    command can be stopped and started again at any time. At the end it lists the tables that are
+    maintained and those in shadow mode.
 
     Exit code: 0 done; 1 a table or a namespace could not be read, or a table was not counted.
     """
