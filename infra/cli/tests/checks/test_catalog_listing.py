@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
+import requests
 from firnline_cli.checks import catalog
 from firnline_cli.checks.catalog import CatalogChecks
 from firnline_cli.checks.findings import Failed
 from firnline_cli.checks.settings import Given, Told
+from firnline_iceberg.catalog_probe import clock_of
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_local.processes.ports import free_port
@@ -72,3 +74,18 @@ def test_a_catalog_that_does_not_run_is_said_at_once() -> None:
         CatalogChecks(connection, Given(Told(), {})).check_config()
     assert time.monotonic() - began < 5.0
     assert "is it running" in refused.value.remedy
+
+
+def test_a_catalog_that_asks_for_a_certificate_is_shown_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: dict[str, object] = {}
+
+    def get(uri: str, **options: object) -> requests.Response:
+        shown.update(options)
+        return requests.Response()
+
+    monkeypatch.setattr(requests, "get", get)
+    files = {"ssl.cabundle": "ca.pem", "ssl.client.cert": "our.pem", "ssl.client.key": "our.key"}
+    clock_of(CatalogConnection("lake", {"uri": "https://catalog:8181", **files}))
+    assert (shown["verify"], shown["cert"]) == ("ca.pem", ("our.pem", "our.key"))

@@ -183,8 +183,12 @@ def clock_of(connection: CatalogConnection) -> float | None:
     """Return a catalog's clock in seconds since 1970, from the date of its HTTP answer; None
     without one. Raises requests.RequestException."""
     tls = connection.pyiceberg_properties().get("ssl", {})
+    client = tls.get("client", {})
     answer = requests.get(
-        f"{connection.uri.rstrip('/')}/v1/config", timeout=TRY_S, verify=tls.get("cabundle", True)
+        f"{connection.uri.rstrip('/')}/v1/config",
+        timeout=TRY_S,
+        verify=tls.get("cabundle", True),
+        cert=(client["cert"], client.get("key")) if "cert" in client else None,
     )
     return parse_date(answer.headers)
 
