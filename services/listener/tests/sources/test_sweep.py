@@ -29,6 +29,7 @@ from firnline_listener.sources.sweep import JITTER, Sweep, SweepTimes
 TABLES, BUSY, QUIET_S = 2_000, 50, 7_200.0
 PER_MINUTE, STEP_S = 600, 0.5
 MINUTES = 6
+WAIT_S = 15  # for a call, behind looks that are due at once; in which order, a set's hashes say
 Name = tuple[str, ...]
 
 
@@ -159,7 +160,7 @@ def test_two_thousand_tables_within_the_delay_and_the_budget() -> None:
         world.step()
         for one in new_snapshots(world.broker.records("table-commits")) & commits.keys():
             at, quiet_s = commits.pop(one)
-            assert world.clock.at - at <= world.times.table_s(quiet_s) * (1 + JITTER) + 5
+            assert world.clock.at - at <= world.times.table_s(quiet_s) * (1 + JITTER) + WAIT_S
         world.broker.logs.clear()
     now, times = world.clock.at, world.times
     assert [one for one, (at, s) in commits.items() if at + times.table_s(s) * 1.2 < now] == []
