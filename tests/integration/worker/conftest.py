@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -77,10 +77,16 @@ def rewritten(lab: Lab, rewriter: Rewriter, committer: Committer) -> Callable[..
         seen: Callable[[], Any] | None = None,
         action: str = "compact",
         min_dead_ratio: float = 0.0,
+        policies: Mapping[str, str] | None = None,
     ) -> RewriteFinished:
         look = seen or partial(lab.seen, ref)
         before = look()
-        order = replace(lab.order(scope, ref), action=action, min_dead_ratio=min_dead_ratio)
+        order = replace(
+            lab.order(scope, ref),
+            action=action,
+            min_dead_ratio=min_dead_ratio,
+            policies=policies or {},
+        )
         result = rewriter.rewrite(order, lambda _: None)
         assert result.mode == "native", result.handover_reason
         events = committer.commit_all([result])
