@@ -14,6 +14,7 @@ from firnline_chaos.hostile.owners import REFUSED_PATH, refusing
 from firnline_chaos.hostile.progress import OpenCommits, OpenTasks, Waiting
 from firnline_chaos.hostile.tenant import Book, findings
 from firnline_chaos.hostile.values import PINNED, mutated
+from firnline_chaos.tables import BUSY
 from firnline_chaos.topics import Ledger
 from firnline_domain.base.values import replace, to_plain
 from firnline_schemas import codec
@@ -94,6 +95,18 @@ def test_a_committer_stands_still_where_results_wait_and_none_comes_to_its_end()
         replace(make("rewrite_conflicted/new_position_deletes"), task_id=first.task_id), 20.0
     )
     assert tasks.standstill_s("committer", 60.0) == 0.0
+
+
+def test_results_of_the_busy_table_wait_for_its_own_writers() -> None:
+    tasks, other = OpenTasks(), make("rewrite_finished/native")
+    busy = replace(other, task_id="busy", table=replace(other.table, name=BUSY.name))
+    end = make("rewrite_conflicted/new_position_deletes")
+    tasks.take(replace(other, task_id="zero"), 1.0)
+    tasks.take(replace(end, task_id="zero"), 2.0)
+    tasks.take(busy, 3.0)
+    assert tasks.standstill_s("committer", 60.0) == 0.0
+    tasks.take(other, 61.0)
+    assert tasks.standstill_s("committer", 67.0) == 6.0
 
 
 def test_an_order_of_another_clock_is_not_waited_for() -> None:

@@ -27,7 +27,7 @@ from firnline_domain.records.signing import FUTURE, STALE
 from firnline_local.stack.stack import Stack
 
 from firnline_chaos.hostile.records import marked
-from firnline_chaos.tables import NAMESPACE
+from firnline_chaos.tables import BUSY, NAMESPACE
 from firnline_chaos.topics import ENDS
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -114,7 +114,10 @@ class OpenTasks:
                 self._begin("worker", record.task_id, now_s)
             case RewriteFinished():
                 self._end("worker", record.task_id, now_s)
-                self._begin("committer", record.task_id, now_s)
+                # Into the busy table writers commit five times a second: its results wait for them,
+                # and no other table's behind it.
+                if record.table.name != BUSY.name:
+                    self._begin("committer", record.task_id, now_s)
             case _ if isinstance(record, ENDS):
                 for service in self.waiting:
                     self._end(service, record.task_id, now_s)
