@@ -154,6 +154,43 @@ def test_each_snapshot_is_folded_once(tmp_path: Path) -> None:
     assert capture.broker.records("resync-requests") == []
 
 
+def early(location: str) -> Doorbell:
+    return Doorbell("lake", metadata_location=location, is_early=True)
+
+
+def test_a_metadata_file_is_waited_for_until_the_catalog_names_it(tmp_path: Path) -> None:
+    capture = make_capture(tmp_path)
+    capture.ring(BELL)
+    table = capture.catalog.load_table("db.t")
+    folder = table.metadata_location.rpartition("/")[0]
+    capture.ring(early(f"{folder}/00099-of-a-failed-commit.metadata.json"))
+    table.append(rows((1, 1)))  # between the file and its event nobody else rings
+    for _ in range(3):
+        capture.second()
+    assert capture.changes() == [TableChange.CREATED, TableChange.COMMITTED]
+    looks = capture.tables.loads
+    for _ in range(SECONDS_TO_HEAL):
+        capture.second()
+    assert looks < capture.tables.loads <= looks + 5  # then it gives up
+    check_counters(capture)
+
+
+def test_a_metadata_file_of_a_new_table_rings_for_its_namespace(tmp_path: Path) -> None:
+    capture = make_capture(tmp_path)
+    capture.ring(BELL)
+    capture.catalog.make("db.new", SCHEMA, SPEC, **SMALL)
+    capture.ring(early(capture.catalog.load_table("db.new").metadata_location))
+    assert capture.changes() == [TableChange.CREATED] * 2
+    capture.catalog.rename_table("db.new", "db.newer")
+    capture.ring(Doorbell("lake", ("db",), "newer"))
+    renamed = capture.catalog.load_table("db.newer")
+    renamed.append(rows((1, 1)))
+    capture.ring(early(renamed.metadata_location))
+    changes = Counter(capture.changes())
+    created, committed = changes[TableChange.CREATED], changes[TableChange.COMMITTED]
+    assert (created, changes[TableChange.RENAMED], committed) == (2, 1, 1)
+
+
 def test_a_sweep_alone_finds_every_commit(tmp_path: Path) -> None:
     dice, capture = random.Random(5), make_capture(tmp_path, sweeps=True)
     for number in range(20):

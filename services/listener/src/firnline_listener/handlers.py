@@ -16,6 +16,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.identity import MAIN
 from firnline_domain.ports import Publisher
 from firnline_domain.records.events import TableCommitted
+from firnline_iceberg.storage.paths import parse_address
 
 from firnline_listener.core.call_budget import CallBudget
 from firnline_listener.core.changes import drop_event, find_changes, rename_event
@@ -35,6 +36,7 @@ from firnline_listener.port import Doorbell
 TABLE_COMMITS = "table-commits"
 GONE_S = 60.0  # a table has to be missing for so long: a rename may be seen from either end first
 SLOW_S = 5.0  # a look that takes longer is no reason to wait for its doorbells
+FIRST_WAIT_S, LAST_WAIT_S = 0.5, 8.0  # for a version that is written and not in the catalog
 MAX_RESULTS = 200  # between two flushes
 
 
@@ -54,6 +56,14 @@ class _Result:
     work: CatalogWork
     look: PlaceLook
     found: tuple[Place, Seen] | Exception
+
+
+@dataclass
+class _Expected:
+    """A metadata file that the catalog may name soon."""
+
+    location: str
+    wait_s: float = FIRST_WAIT_S
 
 
 class Listener:
@@ -78,6 +88,7 @@ class Listener:
         self._rung: queue.SimpleQueue[tuple[str, Doorbell, Ring]] = queue.SimpleQueue()
         self._results: queue.SimpleQueue[_Result] = queue.SimpleQueue()
         self._missing: dict[str, float] = {}  # keys of tables that were not there, and since when
+        self._expected: dict[Place, _Expected] = {}
         self._copies: set[tuple[str, Place]] = set()  # names of a table that has another one
 
     def ring(self, source: str, doorbell: Doorbell, ring: Ring) -> None:
@@ -101,6 +112,7 @@ class Listener:
         for one in results:  # what they led to is on the broker
             failed = isinstance(one.found, Exception)
             one.work.queue.end_look(one.look, now, failed)
+            self._wait_for_version(one.work, one.look.place)
         self._start_looks()
         metrics.gauge("looks_waiting", sum(len(work.queue) for work in self._works()))
         return len(events)
@@ -118,6 +130,8 @@ class Listener:
             ring.is_done = True
         else:
             work.queue.ring(place, source, ring, self._now())
+            if doorbell.is_early:
+                self._expected[place] = _Expected(doorbell.metadata_location)
 
     def _start_looks(self) -> None:
         now = self._now()
@@ -174,6 +188,20 @@ class Listener:
         except Exception as error:
             self._note_failure(result.look.place, error)
         return []
+
+    def _wait_for_version(self, work: CatalogWork, place: Place) -> None:
+        """Order another look at a place whose expected version was not seen, for some seconds."""
+        expected, known = self._expected.get(place), self._known.at_place(place)
+        if expected is None:
+            return
+        is_seen = known is not None and (
+            parse_address(known.location) == parse_address(expected.location)
+        )
+        if is_seen or expected.wait_s > LAST_WAIT_S:
+            del self._expected[place]
+            return
+        work.queue.ring_later(place, self._now() + expected.wait_s)
+        expected.wait_s *= 2
 
     def _note_failure(self, place: Place, error: Exception) -> None:
         if isinstance(error, RetryLater):

@@ -30,7 +30,8 @@ class Doorbell(Value):
     uuid: str = ""  # of a table whose name the source does not know
     # Versions that the source knows; if the listener has published one, it does not ask.
     snapshot_id: int | None = None  # head of `main`
-    metadata_location: str = ""
+    metadata_location: str = ""  # also names the table, if its folder is known
+    is_early: bool = False  # the catalog may not show this version yet
     position: Any = None  # the source's own, for `settle`
 
 

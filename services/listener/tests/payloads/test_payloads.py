@@ -56,6 +56,57 @@ RENAME = {
     "source": {"namespace": ["db", "sub"], "name": "orders"},
     "destination": {"namespace": ["db"], "name": "old"},
 }
+# The examples of AWS' documentation: Glue's events, and S3's by EventBridge and by itself.
+GLUE = {
+    "version": "0",
+    "id": "5fbd8d76-0000-4000-8000-000000000003",
+    "detail-type": "Glue Data Catalog Table State Change",
+    "source": "aws.glue",
+    "account": "111122223333",
+    "time": "2021-11-12T00:00:00Z",
+    "region": "ca-central-1",
+    "resources": ["arn:aws:glue:ca-central-1:111122223333:table/shop/orders"],
+    "detail": {
+        "databaseName": "shop",
+        "changedPartitions": [],
+        "typeOfChange": "UpdateTable",
+        "tableName": "orders",
+    },
+}
+METADATA = "lake/shop/or ders/metadata/00007-a+b.metadata.json"
+BRIDGED = {
+    **GLUE,
+    "detail-type": "Object Created",
+    "source": "aws.s3",
+    "detail": {
+        "version": "0",
+        "bucket": {"name": "b1"},
+        "object": {"key": METADATA, "size": 5, "etag": "b1946ac92492d2347c6235b4d2611184"},
+        "request-id": "N4N7GDK58NMKJ12R",
+        "reason": "PutObject",
+    },
+}
+NOTIFIED = {
+    "Records": [
+        {
+            "eventVersion": "2.2",
+            "eventSource": "aws:s3",
+            "awsRegion": "ca-central-1",
+            "eventTime": "2021-11-12T00:00:00Z",
+            "eventName": "ObjectCreated:CompleteMultipartUpload",
+            "s3": {
+                "s3SchemaVersion": "1.0",
+                "configurationId": "all",
+                "bucket": {"name": "b1", "arn": "arn:aws:s3:::b1"},
+                "object": {
+                    "key": "lake/shop/or+ders/metadata/00007-a%2Bb.metadata.json",
+                    "size": 5,
+                },
+            },
+        }
+    ]
+}
+WRITTEN = Doorbell(catalog="lake", metadata_location=f"s3://b1/{METADATA}", is_early=True)
 WAREHOUSE, TABLE = LAKEKEEPER["ce_warehouse-id"], LAKEKEEPER["ce_tabular-id"]
 UPDATED = Doorbell(
     catalog="lake", namespace=("db", "sub"), name="orders", uuid=TABLE, snapshot_id=2
@@ -132,6 +183,47 @@ def test_lakekeeper_other_events_say_nothing(changed: dict[str, str]) -> None:
     assert parse("lakekeeper", {**LAKEKEEPER, **changed}, None) == []
 
 
+def glue(**detail: object) -> list[tuple[tuple[str, ...], str]]:
+    found = parse("glue", {}, {**GLUE, "detail": detail})
+    return [(one.namespace, one.name) for one in found]
+
+
+def test_glue_names_the_tables_of_a_change() -> None:
+    assert parse("glue", {}, GLUE) == [Doorbell("lake", ("shop",), "orders")]
+    changed = glue(databaseName="shop", typeOfChange="CreateTable", changedTables=["a", "b"])
+    assert changed == [(("shop",), "a"), (("shop",), "b")]
+
+
+def test_glue_other_events_say_nothing() -> None:
+    assert glue(jobName="copy", state="SUCCEEDED") == []
+    assert parse("glue", {}, {**GLUE, "source": "aws.s3"}) == []
+
+
+@pytest.mark.parametrize("event", [BRIDGED, NOTIFIED], ids=["bridged", "notified"])
+def test_a_metadata_file_in_a_bucket_rings_early(event: dict[str, object]) -> None:
+    assert WRITTEN in parse("s3", {}, event)
+
+
+@pytest.mark.parametrize(
+    ("event", "old", "new"),
+    [
+        (NOTIFIED, "ObjectCreated:CompleteMultipartUpload", "ObjectRemoved:Delete"),
+        (NOTIFIED, ".metadata.json", ".avro"),
+        (BRIDGED, "Object Created", "Object Deleted"),
+        (BRIDGED, ".metadata.json", ".avro"),
+    ],
+)
+def test_other_changes_of_a_bucket_say_nothing(event: object, old: str, new: str) -> None:
+    changed = json.dumps(event).replace(old, new)
+    assert changed != json.dumps(event)
+    assert PAYLOADS["s3"]({}, changed.encode(), "lake", "") == []
+
+
+def test_a_bucket_that_tries_its_target_says_nothing() -> None:
+    tried = {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "b1"}
+    assert parse("s3", {}, tried) == []
+
+
 def test_the_sinks_commit_names_table_and_snapshot() -> None:
     [found] = parse_sink("commit_to_table")
     assert found == Doorbell(
@@ -156,6 +248,9 @@ def test_a_schema_that_asks_for_memory_is_refused() -> None:
 BODIES = [
     ("polaris", {}, json.dumps(POLARIS).encode()),
     ("lakekeeper", LAKEKEEPER, json.dumps(COMMIT).encode()),
+    ("glue", {}, json.dumps(GLUE).encode()),
+    ("s3", {}, json.dumps(BRIDGED).encode()),
+    ("s3", {}, json.dumps(NOTIFIED).encode()),
     ("kafka-connect", {}, (RECORDED / "commit_to_table.bin").read_bytes()),
 ]
 
@@ -174,12 +269,19 @@ def test_what_is_damaged_is_refused_or_understood(
 
 
 @pytest.mark.parametrize(
-    ("which", "own"), [*zip(BODIES, ["test_catalog", WAREHOUSE, "iceberg"], strict=True)]
+    ("which", "own"),
+    [
+        *zip(
+            BODIES,
+            ["test_catalog", WAREHOUSE, "111122223333", "b1", "b1", "iceberg"],
+            strict=True,
+        )
+    ],
 )
 def test_only_one_of_a_products_catalogs_rings(
     which: tuple[str, dict[str, str], bytes], own: str
 ) -> None:
     payload, headers, body = which
     parse_body = PAYLOADS[payload]
-    assert [one.catalog for one in parse_body(headers, body, "lake", own)] == ["lake"]
+    assert {one.catalog for one in parse_body(headers, body, "lake", own)} == {"lake"}
     assert parse_body(headers, body, "lake", "another") == []

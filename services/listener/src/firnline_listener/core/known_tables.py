@@ -12,6 +12,7 @@ from typing import Any
 from firnline_domain.base.values import Value, field, replace
 from firnline_domain.identity import MAIN, TableName
 from firnline_domain.records.states import TableState
+from firnline_iceberg.storage.paths import FileAddress, folder_of, parse_address
 
 from firnline_listener.port import Doorbell
 
@@ -74,6 +75,9 @@ class KnownTables:
         self.namespaces: set[Place] = set()
         self._names: defaultdict[Place, dict[str, str]] = defaultdict(dict)  # keys by name
         self._by_uuid: defaultdict[str, set[str]] = defaultdict(set)
+        # By the folder of its metadata files; and the last one read, by the folder around its own.
+        self._by_folder: dict[FileAddress | None, TableName] = {}
+        self._neighbours: dict[FileAddress | None, TableName] = {}
 
     def fold_state(self, key: str, state: Any | None, _: int = 0) -> None:
         """Take in a record of `table-states`. The head is the newest that the planner has; all else
@@ -108,12 +112,22 @@ class KnownTables:
         self._names[namespace_of(place)][place.name] = key
         self.namespaces.add(namespace_of(place))
         self._by_uuid[known.table.uuid].add(key)
+        folder = folder_of(known.location)
+        if folder and (
+            old is None or old.table != known.table or folder_of(old.location) != folder
+        ):
+            self._keep_folder(known)
+
+    def _keep_folder(self, known: KnownTable) -> None:
+        self._by_folder[_folder_above(known.location, 1)] = known.table
+        self._neighbours[_folder_above(known.location, 3)] = known.table
 
     def forget(self, known: KnownTable) -> None:
         """Forget a table that was dropped."""
         self.by_key.pop(known.table.key, None)
         self._release_name(known)
         self._by_uuid[known.table.uuid].discard(known.table.key)
+        self._by_folder.pop(_folder_above(known.location, 1), None)
 
     def _release_name(self, known: KnownTable) -> None:
         place = place_of(known.table)
@@ -146,14 +160,19 @@ class KnownTables:
 
     def resolve(self, doorbell: Doorbell) -> Place:
         """Return where to look for a doorbell. A uuid that is not known means the listing of its
-        namespace or catalog."""
+        namespace or catalog; a metadata file in a folder that is not known, the listing of a
+        neighbour's namespace."""
         place = Place(doorbell.catalog, doorbell.namespace, doorbell.name)
-        if place.name or not doorbell.uuid:
+        if place.name:
             return place
-        for key in self._by_uuid.get(doorbell.uuid, ()):
-            table = self.by_key[key].table
-            if doorbell.catalog in (table.catalog, table.catalog_path):
+        location, catalog = doorbell.metadata_location, doorbell.catalog
+        named = [self.by_key[key].table for key in self._by_uuid.get(doorbell.uuid, ())]
+        for table in (*named, self._by_folder.get(_folder_above(location, 1))):
+            if table is not None and catalog in (table.catalog, table.catalog_path):
                 return place_of(table)
+        near = self._neighbours.get(_folder_above(location, 3))
+        if near is not None and catalog in (near.catalog, near.catalog_path):
+            return namespace_of(place_of(near))
         return place
 
     def is_published(self, doorbell: Doorbell, place: Place) -> bool:
@@ -164,3 +183,11 @@ class KnownTables:
         if doorbell.metadata_location:
             return doorbell.metadata_location == known.location
         return doorbell.snapshot_id is not None and doorbell.snapshot_id == known.heads.get(MAIN)
+
+
+def _folder_above(path: str, levels: int) -> FileAddress | None:
+    """Return the folder so many levels above a file; None if the path is unclear or has fewer."""
+    address = parse_address(path)
+    if address is None or len(address.segments) < levels:
+        return None
+    return FileAddress(address.scheme, address.authority, address.segments[:-levels])

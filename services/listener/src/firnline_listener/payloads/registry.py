@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from firnline_listener.payloads import commits, kafka_connect, lakekeeper, polaris
+from firnline_listener.payloads import aws, commits, kafka_connect, lakekeeper, polaris
 from firnline_listener.port import Doorbell
 
 Parse = Callable[[Mapping[str, str], bytes, str, str], list[Doorbell]]
@@ -14,7 +14,9 @@ table. Raises ValueError for a payload that is none of its product."""
 
 PAYLOADS: Mapping[str, Parse] = {
     "commits": commits.parse,
+    "glue": aws.parse_glue,
     "kafka-connect": kafka_connect.parse,
     "lakekeeper": lakekeeper.parse,
     "polaris": polaris.parse,
+    "s3": aws.parse_objects,
 }
