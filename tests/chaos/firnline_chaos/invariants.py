@@ -19,6 +19,7 @@ from firnline_chaos.model import Lineage, Node
 from firnline_chaos.topics import UNTIMELY, Ledger, said_at_ms
 
 SHOWN = 3  # examples of a finding
+PASSED_ON = frozenset({"unknown_action", "unknown_catalog"})  # reasons that no ordinary record has
 MAX_OVERTAKEN, MEDIAN_OVERTAKEN = 10, 2  # commits of the busy table
 Seen = Counter[tuple[object, ...]]
 
@@ -189,14 +190,15 @@ def letters(
     clocks_far: bool = False,
 ) -> list[str]:
     """No record is given up but those at these places, by topic, partition and offset, those of
-    hostile tables, and what the committer passes on of them: results of an action that no service
-    has. `clocks_far`: and what was signed by a clock that was days off, or read by one."""
+    hostile tables, and what services pass on of them: results of an action that no service has,
+    requests for tables of a catalog that nobody has. `clocks_far`: and what was signed by a clock
+    that was days off, or read by one."""
     return [
         f"dead letter of {one.service}: {one.reason} {one.message[:120]} "
         f"({one.topic}/{one.partition}@{one.offset})"
         for one in ledger.letters
         if (one.topic, one.partition, one.offset) not in hostile
-        if not (hostile and one.reason == "unknown_action")
+        if not (hostile and one.reason in PASSED_ON)
         if not (clocks_far and one.reason in UNTIMELY)
         if not any(uuid.encode() in (one.key or b"") for uuid in hostile_uuids)
     ]

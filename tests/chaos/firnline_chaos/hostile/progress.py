@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -20,6 +21,7 @@ from urllib.request import urlopen
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.records.codec import RecordCodec
+from firnline_domain.errors import PoisonousRecord
 from firnline_domain.records.events import DeadLettered, FilesChanged, TableCommitted
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import RewriteFinished
@@ -79,7 +81,8 @@ class Reader:
     def _take(self, record: Any) -> None:
         if isinstance(record, DeadLettered):
             if record.topic in TASK_TOPICS and record.reason in OTHER_CLOCK:
-                self._told[0].set_aside(self._codec.decode(record.value), time.monotonic())
+                with suppress(PoisonousRecord):  # a hostile one, of no task
+                    self._told[0].set_aside(self._codec.decode(record.value), time.monotonic())
             return
         table = getattr(record, "table", None)
         if table is not None and table.namespace == (NAMESPACE,):
