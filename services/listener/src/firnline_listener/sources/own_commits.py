@@ -29,7 +29,8 @@ class OwnCommits:
     def poll(self, timeout_s: float) -> Sequence[Doorbell]:
         deliveries = self._inbox.poll(timeout_s)
         self._open.extend(deliveries)
-        self._end_silent()
+        if self._end_silent():
+            self._inbox.commit()
         return [_doorbell_of(one) for one in deliveries if _rings(one)]
 
     def settle(self, position: Delivery) -> None:
@@ -43,9 +44,13 @@ class OwnCommits:
     def close(self) -> None:
         self._inbox.close()
 
-    def _end_silent(self) -> None:
+    def _end_silent(self) -> bool:
+        """End the first deliveries that ring for no table; return whether there were any."""
+        has_ended = False
         while self._open and not _rings(self._open[0]):
             self._inbox.mark_done(self._open.popleft())
+            has_ended = True
+        return has_ended
 
 
 def _rings(delivery: Delivery) -> bool:
