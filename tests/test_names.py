@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import collections
+from functools import cache
 from pathlib import Path
 
 from tests.tools.house_numbers import PARTICIPLE, Function, nodes_of, product_files
@@ -32,17 +33,20 @@ def find_names(sources: dict[str, str]) -> set[str]:
     return participles | {name for name, count in modules.items() if count > 1}
 
 
-def read_sources() -> dict[str, str]:
-    return {str(path.relative_to(ROOT)): path.read_text() for path in product_files(ROOT)}
+@cache
+def names_of_product() -> set[str]:
+    return find_names(
+        {str(path.relative_to(ROOT)): path.read_text() for path in product_files(ROOT)}
+    )
 
 
 def test_a_function_is_named_by_a_verb_and_a_class_by_a_word_of_its_own() -> None:
     """Name a function by a verb and its object, and a class by a name that no module has yet."""
-    assert sorted(find_names(read_sources()) - ALLOWED) == []
+    assert sorted(names_of_product() - ALLOWED) == []
 
 
 def test_the_allow_list_only_shrinks() -> None:
-    assert sorted(ALLOWED - find_names(read_sources())) == []
+    assert sorted(ALLOWED - names_of_product()) == []
 
 
 def test_planted_names_are_refused() -> None:

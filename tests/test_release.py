@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -116,10 +117,7 @@ def required(names: Iterable[str]) -> set[str]:
     return found
 
 
-SOURCES = [path.parent for path in MEMBERS]  # each `src`
-
-
-def imported(path: Path) -> Iterator[str]:
+def find_imports(path: Path) -> Iterator[str]:
     """What a module imports outside of functions: `a.b` for `from a import b` as well."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Import):
@@ -129,15 +127,18 @@ def imported(path: Path) -> Iterator[str]:
             yield node.module
 
 
-def module_files(name: str) -> Iterator[Path]:
+imported = cache(lambda path: tuple(find_imports(path)))  # the services share most modules
+
+
+@cache
+def module_files(name: str) -> tuple[Path, ...]:
     """A module of ours with its packages; nothing for a name within one."""
-    parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        for source in SOURCES:
-            place = source.joinpath(*parts[:end])
-            yield from (
-                one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()
-            )
+    package, _, _ = name.rpartition(".")
+    above = module_files(package) if package else ()
+    place = Path(*name.split("."))
+    ends = (place.with_suffix(".py"), place / "__init__.py")
+    found = (member.parent / end for member in MEMBERS for end in ends)  # each `src`
+    return (*above, *(path for path in found if path.is_file()))
 
 
 @pytest.mark.parametrize("service", sorted(set(EXTRAS) - {"all", "hdfs"}))  # of no service
