@@ -78,6 +78,12 @@ HARMFUL = {
     "items of no bytes": _record(
         "TickPassed", {"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}
     ),
+    "items of one byte and much nothing": _record(
+        "TickPassed", {"type": "array", "items": _record("E", "boolean", *["null"] * 900)}
+    ),
+    "values of nothing": _record(
+        "TickPassed", {"type": "map", "values": _record("E", *["null"] * 900)}
+    ),
     "doubled": _doubled(40),
     "said to be checked": {**_record("TickPassed", "nobody"), "__fastavro_parsed__": True},
     "no name": {"type": "record", "fields": []},

@@ -23,6 +23,7 @@ HEADER_BYTES = len(MARKER) + 8
 _FILE = re.compile(r"(?P<record>[a-z_]+)\.v(?P<version>\d+)\.avsc")
 
 MAX_VALUES = 10_000  # that a schema names; ours names 200 at the most
+VALUES_OF_BYTE = 5  # in a list; ours have 4 at the most
 
 Schema = dict[str, Any]
 
@@ -141,11 +142,19 @@ def demand_harmless(schema: Any, mark: str) -> None:
     """
     if not isinstance(schema, dict) or not isinstance(schema.get("name"), str):
         raise ValueError(f"a schema is an object with a name, not {type(schema).__name__}")
-    if "__fastavro_parsed__" in json.dumps(schema):
-        raise ValueError("__fastavro_parsed__: it says that it was checked")
+    parse_bounded(schema)
     if (own := fingerprint(schema).hex()) != mark:
         raise ValueError(f"its fingerprint is {own}, its key {mark[:40]!r}")
-    _Expansion().add(fastavro.parse_schema(schema))
+
+
+def parse_bounded(schema: Any) -> Any:
+    """Return a stranger's schema as fastavro reads with it. Raises ValueError for what
+    `demand_harmless` names, and what fastavro raises."""
+    if "__fastavro_parsed__" in json.dumps(schema):
+        raise ValueError("__fastavro_parsed__: it says that it was checked")
+    parsed = fastavro.parse_schema(schema)
+    _Expansion().add(parsed)
+    return parsed
 
 
 class _Expansion:
@@ -164,8 +173,8 @@ class _Expansion:
         kind = schema["type"]
         if kind in ("array", "map"):
             values, size = self.add(schema["items" if kind == "array" else "values"])
-            if size == 0 and kind == "array":
-                raise ValueError("items of an array that take no bytes")
+            if values > VALUES_OF_BYTE * (size + (kind == "map")):  # a key takes one
+                raise ValueError(f"items of {kind} that take no bytes for most of their values")
             return 1 + values, 1
         if kind in ("record", "error"):
             return self._record(schema)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AclOperation, NewTopic
 from firnline_adapters.kafka.connection import client_config, reader_group
-from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.kafka.startup import KafkaProbe, require_kafka, topic_operations
 from firnline_adapters.kafka_admin.acls import CLI_READS, SERVICES, Acl
 from firnline_adapters.kafka_admin.replication import Replication
@@ -98,7 +98,7 @@ def may(admin: Any, group: str) -> set[AclOperation]:
         )[group].result()
 
     try:
-        found = ask_coordinator(asked, 60)
+        found = ask_broker(asked, 60)
     except KafkaException as error:
         return set() if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED else {error}
     return set(found.authorized_operations) & {

@@ -241,8 +241,19 @@ def test_a_schema_that_asks_for_memory_is_refused() -> None:
     recorded = (RECORDED / "commit_to_table.bin").read_bytes()
     hostile = recorded.replace(b'"items":"string"', b'"items":"null"  ')
     assert hostile != recorded
-    with pytest.raises(ValueError, match="array of something else"):
+    with pytest.raises(ValueError, match="items of array that take no bytes"):
         PAYLOADS["kafka-connect"]({}, hostile, "lake", "")
+
+
+def test_a_schema_within_itself_does_not_end_the_process() -> None:
+    """fastavro reads it until the stack ends."""
+    payload = {"type": "record", "name": "CommitToTable"}
+    fields = [{"name": "again", "type": "CommitToTable"}]
+    event = [{"name": "payload", "type": {**payload, "fields": fields}}]
+    schema = json.dumps({"type": "record", "name": "Event", "fields": event}).encode()
+    body = b"\xc2\x01" + len(schema).to_bytes(2, "big") + schema
+    with pytest.raises(ValueError, match="CommitToTable is within itself"):
+        PAYLOADS["kafka-connect"]({}, body, "lake", "")
 
 
 BODIES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from firnline_cli.checks.catalog import SCRATCH, CatalogChecks
@@ -70,13 +71,15 @@ class EventsChecks:
         """Open a consumer that reads the topic's records from now on. The caller closes it."""
         from confluent_kafka import Consumer, TopicPartition
         from firnline_adapters.kafka.connection import reader_group
+        from firnline_adapters.kafka.questions import ask_broker
 
         own = {"group.id": reader_group(), "enable.auto.commit": False}
         consumer = Consumer(self._kafka.config(**own))
         places = []
         for number in sorted(consumer.list_topics(TOPIC, timeout=READ_S).topics[TOPIC].partitions):
             place = TopicPartition(TOPIC, number)
-            _, place.offset = consumer.get_watermark_offsets(place, timeout=READ_S)
+            ask = partial(consumer.get_watermark_offsets, place, timeout=READ_S)
+            _, place.offset = ask_broker(ask, READ_S)
             places.append(place)
         consumer.assign(places)
         return consumer

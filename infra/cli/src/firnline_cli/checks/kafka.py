@@ -288,7 +288,7 @@ class KafkaChecks:
     def _rights_on(self, group: str) -> Any:
         """Return our rights on a group. Waits for a coordinator that has just moved to a broker.
         Raises KafkaException."""
-        from firnline_adapters.kafka.consumer_groups import ask_coordinator
+        from firnline_adapters.kafka.questions import ask_broker
 
         def authorized_operations() -> Any:
             found = self._admin.describe_consumer_groups(
@@ -296,7 +296,7 @@ class KafkaChecks:
             )
             return found[group].result().authorized_operations
 
-        return ask_coordinator(authorized_operations, ASK_S / 2)
+        return ask_broker(authorized_operations, ASK_S / 2)
 
     def try_transaction(self) -> str:
         """Begin and end an empty transaction, with a transactional id of the planner's."""

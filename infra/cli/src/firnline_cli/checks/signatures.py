@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from firnline_cli.checks.findings import Check, CheckAnswer, Failed, NotTried, remark
@@ -82,6 +83,7 @@ class Signatures:
         from confluent_kafka import Consumer, KafkaError, TopicPartition
         from confluent_kafka.admin import AclOperation
         from firnline_adapters.kafka.connection import reader_group
+        from firnline_adapters.kafka.questions import ask_broker
         from firnline_adapters.records.signing import unsigned_topics
 
         own = {
@@ -98,7 +100,8 @@ class Signatures:
                     continue
                 for partition in one.partitions:
                     place = TopicPartition(name, partition.id)
-                    low, high = consumer.get_watermark_offsets(place, timeout=READ_S)
+                    ask = partial(consumer.get_watermark_offsets, place, timeout=READ_S)
+                    low, high = ask_broker(ask, READ_S)
                     if low < high:
                         place.offset = max(low, high - BEHIND)
                         places.append(place)
@@ -116,12 +119,14 @@ class Signatures:
 
 
 def _to_newest(message: Any) -> Newest:
+    from firnline_adapters.kafka.poison_records import read_headers
+
     return Newest(
         message.topic(),
         message.partition(),
         message.key(),
         message.value(),
-        message.headers(),
+        read_headers(message),
         message.timestamp()[1],
     )
 

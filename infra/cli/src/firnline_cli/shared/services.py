@@ -11,7 +11,7 @@ import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from firnline_adapters.kafka.connection import KafkaConnection, client_config
-from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.records.signing import RecordSigner
 from firnline_adapters.redis.leases import held_leases
 from firnline_domain.errors import Misconfigured, RetryLater
@@ -81,7 +81,7 @@ class Services:
             return
         consumer = consumer_of(self.kafka, COMMITTER)
         places = partitions_of_topic(consumer, RESULTS)
-        noted = ask_coordinator(lambda: consumer.committed(places, timeout=READ_S))
+        noted = ask_broker(lambda: consumer.committed(places, timeout=READ_S))
         consumer.close()
         if left := [one.partition for one in noted if one.metadata != pause.to_note]:
             names = ", ".join(map(str, left))
@@ -120,7 +120,7 @@ def members_of(kafka: KafkaConnection, group: str) -> list[Any]:
     admin: Any = AdminClient(client_config(kafka, QUIET))
     _topics_of(admin, kafka)
     try:
-        found = ask_coordinator(
+        found = ask_broker(
             lambda: admin.describe_consumer_groups([group], request_timeout=READ_S)[group].result()
         )
     except KafkaException as error:

@@ -17,7 +17,7 @@ from confluent_kafka import (
 )
 from firnline_adapters.kafka.client import MAX_MESSAGE_BYTES, KafkaPublisher
 from firnline_adapters.kafka.connection import Kafka, client_config, reader_group
-from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.records.codec import RecordCodec
 from firnline_adapters.records.signing import RecordSigner
@@ -76,8 +76,8 @@ class KafkaTopics:
                 self._groups[group] = consumer_of(self._kafka, group)
             consumer = self._groups[group]
             asked = partitions_of_topic(consumer, topic)
-            places = ask_coordinator(lambda: consumer.committed(asked, timeout=READ_S))
-            ends = [consumer.get_watermark_offsets(one, timeout=READ_S) for one in places]
+            places = ask_broker(lambda: consumer.committed(asked, timeout=READ_S))
+            ends = [_watermarks_of(consumer, one) for one in places]
         except KafkaException as error:
             raise RetryLater(f"{topic} cannot be looked at: {error}") from error
         # A group that has never been has all of it before it: its offset is negative.
@@ -155,10 +155,14 @@ class TopicReader:
         found = {}
         for partition in self._next:
             place = TopicPartition(self._topic, partition)
-            start, end = self._consumer.get_watermark_offsets(place, timeout=READ_S)
+            start, end = _watermarks_of(self._consumer, place)
             if start < end:
                 found[partition] = end
         return found
+
+
+def _watermarks_of(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
+    return ask_broker(lambda: consumer.get_watermark_offsets(place, timeout=READ_S))
 
 
 def consumer_of(kafka: Kafka, group: str) -> Consumer:

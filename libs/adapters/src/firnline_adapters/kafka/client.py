@@ -31,7 +31,13 @@ from firnline_adapters.kafka.assignments import TablePartitions
 from firnline_adapters.kafka.connection import Kafka, client_config
 from firnline_adapters.kafka.consumer_lag import ConsumerLag, Done
 from firnline_adapters.kafka.dead_letters import DEAD_LETTERS, send_to_dead_letters
-from firnline_adapters.kafka.poison_records import MAX_DEATHS, MemoryMarks, StartMarks, died_at
+from firnline_adapters.kafka.poison_records import (
+    MAX_DEATHS,
+    MemoryMarks,
+    StartMarks,
+    died_at,
+    read_headers,
+)
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
@@ -292,9 +298,10 @@ class KafkaInbox:
             if deaths > MAX_DEATHS and (error := died_at(deaths)):
                 raise error  # it was to go aside before, and ended that process, too
             check_size(topic, message.value())
-            self._signer.verify_record(topic, partition, key, message.value(), message.headers())
+            headers = read_headers(message)
+            self._signer.verify_record(topic, partition, key, message.value(), headers)
             record = check_kind(topic, self._codec.decode(message.value()))
-            keep_trace(record, message.headers())
+            keep_trace(record, headers)
         except Exception as error:  # of this record: the process would end at it in each life
             self.reject_raw(message, error)
             mark.mark_done(offset)
@@ -307,7 +314,7 @@ class KafkaInbox:
         """Put an undecodable message on `dead-letters`; it is there before its offset commits."""
         reason = error.reason if isinstance(error, PoisonousRecord) else "bad_body"
         letter = dead_letter_of_message(message, reason, str(error), self._group)
-        trace = trace_in(message.headers())
+        trace = trace_in(read_headers(message))
         self._log.warning(
             "dead_letter", topic=letter.topic, offset=letter.offset, why=error, trace=trace
         )

@@ -12,6 +12,7 @@ from firnline_domain.ports import Place
 
 from firnline_adapters.kafka.client import LIBRDKAFKA, SESSION_MS
 from firnline_adapters.kafka.connection import Kafka, client_config
+from firnline_adapters.kafka.poison_records import read_headers
 
 AT_ONCE = 500
 
@@ -50,7 +51,7 @@ class ForeignTopic:
                 failure = error.str()
                 continue
             place = message.topic() or "", message.partition() or 0
-            headers = {name.lower(): _decode(one) for name, one in message.headers() or ()}
+            headers = {name.lower(): _decode(one) for name, one in read_headers(message)}
             value = message.value()
             body = value.encode() if isinstance(value, str) else value or b""
             found.append(ForeignMessage(place, message.offset() or 0, headers, body))

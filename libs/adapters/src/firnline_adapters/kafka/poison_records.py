@@ -12,13 +12,14 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.ports import Place
 
 from firnline_adapters.kafka.connection import Kafka, client_config
-from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.observability.traces import Headers
 
 MAX_DEATHS = 3  # at one record
 CAREFUL_RECORDS = 2_000  # one at a time, after a death: more than any service holds at once
@@ -82,7 +83,7 @@ class KafkaMarks:
     def read(self, places: Collection[Place]) -> Mapping[Place, StartMark]:
         """Read marks (`MarkStore.read`). Raises KafkaException."""
         wanted = [TopicPartition(*place) for place in places]
-        found = ask_coordinator(lambda: self._read_committed(wanted), ASK_S)
+        found = ask_broker(lambda: self._read_committed(wanted), ASK_S)
         return {(one.topic, one.partition): parse_mark(one.metadata) for one in found}
 
     def _read_committed(self, wanted: list[TopicPartition]) -> list[TopicPartition]:
@@ -98,7 +99,7 @@ class KafkaMarks:
             TopicPartition(topic, partition, max(mark.begun, 0), metadata=mark.to_text())
             for (topic, partition), mark in marks.items()
         ]
-        ask_coordinator(lambda: self._consumer.commit(offsets=offsets, asynchronous=False), ASK_S)
+        ask_broker(lambda: self._consumer.commit(offsets=offsets, asynchronous=False), ASK_S)
 
 
 class MemoryMarks:
@@ -222,6 +223,16 @@ class StartMarks:
             self._store.write({place: self._marks[place] for place in places})
         except KafkaException as error:
             _LOG.warning("marks_not_written", why=error)
+
+
+def read_headers(message: Message) -> Headers:
+    """Return a message's headers; none if a name is no UTF-8: the client raises, and what it would
+    return the next time ends the process."""
+    try:
+        return message.headers() or []
+    except Exception:  # SystemError of C code
+        message.set_headers([])
+        return []
 
 
 def died_at(deaths: int) -> PoisonousRecord | None:

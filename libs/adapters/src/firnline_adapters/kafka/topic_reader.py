@@ -18,6 +18,7 @@ from firnline_domain.errors import RetryLater
 from firnline_domain.records.signing import SignatureRefused
 
 from firnline_adapters.kafka.connection import Kafka, client_config, reader_group
+from firnline_adapters.kafka.poison_records import read_headers
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
@@ -86,7 +87,8 @@ class FullTopicReader:
     def _read_message(self, message: Message) -> None:
         key, value, partition = message.key(), message.value(), message.partition() or 0
         try:
-            self._signer.verify_record(self._topic, partition, key, value, message.headers())
+            headers = read_headers(message)
+            self._signer.verify_record(self._topic, partition, key, value, headers)
         except SignatureRefused as refused:
             # No dead letter of each process that reads: one with a group writes it.
             metrics.count("dead_letters", reason=refused.reason)

@@ -48,7 +48,7 @@ def find_changes(
         table,
         branch_heads(metadata),
         None if known is None else known.folded,
-        int(metadata.get("last-updated-ms") or now_ms),
+        moment_near(int(metadata.get("last-updated-ms") or now_ms)),
         outline=_digest(metadata),
         retained=len(metadata.get("snapshots") or ()),
         location=stored.location,

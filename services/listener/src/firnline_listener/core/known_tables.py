@@ -135,7 +135,7 @@ class KnownTables:
             del self._names[namespace_of(place)][place.name]
 
     def _key_at(self, place: Place) -> str:
-        return self._names[namespace_of(place)].get(place.name, "")
+        return self._names.get(namespace_of(place), {}).get(place.name, "")
 
     def at_place(self, place: Place) -> KnownTable | None:
         """Return the table that has this name."""
@@ -143,7 +143,7 @@ class KnownTables:
 
     def names_in(self, namespace: Place) -> set[str]:
         """Return the names of the tables of a namespace, without those of the ones below it."""
-        return set(self._names[namespace])
+        return set(self._names.get(namespace, ()))
 
     def forget_namespaces(self, parent: Place, listed: Collection[tuple[str, ...]]) -> None:
         """Forget the namespaces right below this one that are not listed and have no tables."""
@@ -155,7 +155,7 @@ class KnownTables:
             and len(one.namespace) == depth
             and one.namespace[:-1] == parent.namespace
             and one.namespace not in listed
-            and not self._names[one]
+            and not self._names.get(one)
         }
 
     def resolve(self, doorbell: Doorbell) -> Place:

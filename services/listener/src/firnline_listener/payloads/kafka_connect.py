@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import fastavro
+from firnline_schemas.codec import parse_bounded
 
 from firnline_listener.port import Doorbell
 
@@ -56,18 +57,15 @@ def _read_schema(text: bytes) -> Any:
     [payload] = [one["type"] for one in schema["fields"] if one["name"] == "payload"]
     if payload["name"].rpartition(".")[2] != COMMITTED:
         return None
-    return fastavro.parse_schema(_check_schema(schema))
+    return parse_bounded(_with_plain_names(schema))
 
 
-def _check_schema(schema: Any) -> Any:
+def _with_plain_names(schema: Any) -> Any:
     """Return the schema with plain names: Java leaves a namespace out where fastavro looks for
-    it. Raises ValueError for an array of anything else than texts: one of nothing costs no byte,
-    whatever its length."""
+    it."""
     if isinstance(schema, list):
-        return [_check_schema(one) for one in schema]
+        return [_with_plain_names(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    if schema.get("type") in ("array", "map") and schema.get("items") != "string":
-        raise ValueError("an array of something else than texts")
-    found = {name: _check_schema(one) for name, one in schema.items() if name != "namespace"}
+    found = {name: _with_plain_names(one) for name, one in schema.items() if name != "namespace"}
     return {**found, "name": str(found["name"]).rpartition(".")[2]} if "name" in found else found

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from firnline_adapters.kafka import questions
 from firnline_adapters.kafka_admin.replication import Replication
 from firnline_domain.errors import Misconfigured
 from firnline_planner.drivers.kafka import changelog
@@ -70,10 +71,14 @@ class Restarted:
     """A broker that was killed: a client that remembers the leader of before is refused until it
     asks anew."""
 
-    def __init__(self, code: int, heals: bool = True) -> None:
+    def __init__(self, code: int, heals: bool = True, silent: int = 0) -> None:
         self._code, self._heals, self._outdated, self.asked = code, heals, True, 0
+        self._silent = silent  # questions for its topics that it does not answer in time
 
     def list_topics(self, topic: str, timeout: float) -> None:
+        self._silent -= 1
+        if self._silent >= 0:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
         self._outdated = not self._heals
 
     def list_offsets(self, wanted: Any, **_: Any) -> Any:
@@ -88,19 +93,24 @@ def ends(broker: Restarted) -> dict[int, int]:
     return changelog.Changelog(admin, admin, "state", "id", 2).end_offsets([0, 1])
 
 
-@pytest.mark.parametrize("code", sorted(changelog.MOVED))
-def test_ends_are_asked_for_again_of_a_leader_that_has_come_back(
-    code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(changelog, "PAUSE_S", 0.0)
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions, "PAUSE_S", 0.0)
+
+
+@pytest.mark.parametrize("code", sorted(questions.PASSING))
+def test_ends_are_asked_for_again_of_a_leader_that_has_come_back(code: int) -> None:
     broker = Restarted(code)
     assert ends(broker) == {0: 7, 1: 7}
     assert broker.asked == 2
 
 
+def test_a_client_that_cannot_learn_of_the_leader_asks_again() -> None:
+    assert ends(Restarted(KafkaError.UNKNOWN_LEADER_EPOCH, silent=3)) == {0: 7, 1: 7}
+
+
 def test_ends_are_not_asked_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changelog, "SPREAD_S", 0.0)
-    monkeypatch.setattr(changelog, "PAUSE_S", 0.0)
+    monkeypatch.setattr(changelog, "LEADER_S", 0.0)
     with pytest.raises(KafkaException, match="FENCED_LEADER_EPOCH"):
         ends(Restarted(KafkaError.FENCED_LEADER_EPOCH, heals=False))
     with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):

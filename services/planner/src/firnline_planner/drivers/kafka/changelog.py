@@ -16,6 +16,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.kafka_admin.replication import Replication
 from firnline_domain.errors import Misconfigured
 
@@ -24,16 +25,7 @@ from firnline_planner.drivers.kafka.local_store import LocalStore, StorePosition
 
 CHUNK = 10_000  # records in one write of the store
 SPREAD_S = 15.0  # until every broker has heard of a topic that was just made
-MOVED = frozenset(  # a partition's leader has just changed, or come back after its broker had died
-    {
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-    }
-)
-PAUSE_S = 0.3
+LEADER_S = 40.0  # for the leaders to answer; the watchdog waits longer
 QUIET_S = 60.0  # a transaction of a dead planner ends within 10 s; this long means trouble
 CONFIG = {
     "cleanup.policy": "compact",
@@ -83,22 +75,14 @@ class Changelog:
         has their metadata: it would use its old metadata of the topic for 15 minutes."""
         try:
             self.admin.list_topics(self.topic, timeout=TIMEOUT_S)
-            return bool(self.end_offsets([buckets - 1]))
+            return bool(self._list_end_offsets([buckets - 1]))
         except KafkaException:
             return False
 
     def end_offsets(self, partitions: list[int]) -> dict[int, int]:
         """Return the offset behind the last record of each partition, whether or not its
         transaction has ended. Raises KafkaException."""
-        deadline_s = time.monotonic() + SPREAD_S
-        while True:
-            try:
-                return self._list_end_offsets(partitions)
-            except KafkaException as error:
-                if error.args[0].code() not in MOVED or time.monotonic() > deadline_s:
-                    raise
-            time.sleep(PAUSE_S)
-            self.admin.list_topics(self.topic, timeout=TIMEOUT_S)  # what it remembers is outdated
+        return ask_broker(lambda: self._list_end_offsets(partitions), LEADER_S)
 
     def _list_end_offsets(self, partitions: list[int]) -> dict[int, int]:
         wanted = {TopicPartition(self.topic, one): OffsetSpec.latest() for one in partitions}
@@ -107,7 +91,11 @@ class Changelog:
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=TIMEOUT_S,
         )
-        return {place.partition: one.result().offset for place, one in found.items()}
+        try:
+            return {place.partition: one.result().offset for place, one in found.items()}
+        except KafkaException:  # perhaps of a leader that the client remembers
+            self.admin.list_topics(self.topic, timeout=TIMEOUT_S)
+            raise
 
     def catch_up(self, stores: Mapping[int, LocalStore], now_ms: int) -> int:
         """Read into each store what it lacks; how many records that were.

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, Message
 from firnline_adapters import clock
 from firnline_adapters.kafka.assignments import KafkaAssignments
 from firnline_adapters.kafka.consumer_lag import ConsumerLag, Done
-from firnline_adapters.kafka.poison_records import MemoryMarks, StartMarks
+from firnline_adapters.kafka.poison_records import MemoryMarks, StartMarks, read_headers
 from firnline_adapters.observability import metrics
 from firnline_adapters.observability.health import say_ready
 from firnline_adapters.observability.logs import Log
@@ -225,7 +225,7 @@ class KafkaDriver:
 
 def _to_input(message: Message) -> Input:
     place = (message.topic(), message.partition(), message.offset())
-    return Input(*place, message.key(), message.value(), message.headers())
+    return Input(*place, message.key(), message.value(), read_headers(message))
 
 
 def room_for_publications(records: int, buckets: int) -> int:

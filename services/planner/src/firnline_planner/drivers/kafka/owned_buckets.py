@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from firnline_adapters.kafka.consumer_groups import ask_coordinator
+from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.kafka.poison_records import StartMarks
 from firnline_adapters.observability.logs import Log
 from firnline_domain.ports import Place
@@ -229,7 +229,7 @@ def await_stable(consumer: Consumer, places: list[TopicPartition]) -> None:
     KafkaException."""
     deadline_s = time.monotonic() + 2 * TIMEOUT_S
     while True:
-        found = ask_coordinator(lambda: consumer.committed(places, timeout=TIMEOUT_S))
+        found = ask_broker(lambda: consumer.committed(places, timeout=TIMEOUT_S))
         errors = [one.error for one in found if one.error]
         if not errors:
             return

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from firnline_adapters.kafka import consumer_groups
-from firnline_adapters.kafka.consumer_groups import PASSING, ask_coordinator
+from firnline_adapters.kafka import questions
+from firnline_adapters.kafka.questions import PASSING, ask_broker
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_groups, "PAUSE_S", 0.0)
+    monkeypatch.setattr(questions, "PAUSE_S", 0.0)
 
 
 class Coordinator:
@@ -24,16 +24,16 @@ class Coordinator:
 
 
 def test_a_coordinator_on_its_way_is_asked_again() -> None:
-    assert ask_coordinator(Coordinator(*PASSING).ask) == "answer"
+    assert ask_broker(Coordinator(*PASSING).ask) == "answer"
 
 
 def test_any_other_error_is_told_at_once() -> None:
     coordinator = Coordinator(KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.NOT_COORDINATOR)
     with pytest.raises(KafkaException):
-        ask_coordinator(coordinator.ask)
+        ask_broker(coordinator.ask)
     assert coordinator.codes == [KafkaError.NOT_COORDINATOR]
 
 
 def test_the_wait_ends() -> None:
     with pytest.raises(KafkaException):
-        ask_coordinator(Coordinator(*[KafkaError.NOT_COORDINATOR] * 5).ask, wait_s=0.0)
+        ask_broker(Coordinator(*[KafkaError.NOT_COORDINATOR] * 5).ask, wait_s=0.0)
