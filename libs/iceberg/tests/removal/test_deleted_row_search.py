@@ -11,6 +11,7 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from firnline_deletes.files.puffin import Blob, write_puffin
 from firnline_domain.identity import TableName
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus, FileStats
@@ -135,8 +136,39 @@ def test_the_row_in_a_position_delete_counts(table: LoadedTable, tmp_path: Path)
     assert count(table, one, "mail = 'x'") == (0, "")
     bare = entry(written(tmp_path, rows, *POSITIONS, name="bare"), DeleteKind.POSITION)
     assert count(table, bare, "mail = 'g'") == (0, "")
-    vector = entry("file:///no.puffin", DeleteKind.DELETION_VECTOR, format="PUFFIN")
-    assert count(table, vector, "mail = 'g'") == (0, "")
+
+
+def test_a_deletion_vector_holds_no_rows_if_it_is_one(table: LoadedTable, tmp_path: Path) -> None:
+    """Whatever its entry says that it is."""
+    for kind, found in (("deletion-vector-v1", (0, "")), ("rows", (None, "it has rows, which is not read"))):  # fmt: skip
+        with (tmp_path / "v.puffin").open("wb") as sink:
+            write_puffin(sink, [Blob(kind, b"x", (), {})], "test")
+        vector = entry(f"file://{tmp_path}/v.puffin", DeleteKind.DELETION_VECTOR, format="PUFFIN")
+        assert count(table, vector, "mail = 'g'") == found
+    path = written(tmp_path, ROWS, CUSTOMER, MAIL)
+    rows, why = count(table, entry(path, DeleteKind.POSITION, format="PUFFIN"), "mail = 'g'")
+    assert rows is None
+    assert why.startswith("it cannot be read: ")
+    for content in (b"", b"PFA1", b"PFA1" + b"\xff" * 12, b"x" * 20 + b"PFA1"):
+        (tmp_path / "v.puffin").write_bytes(content)
+        assert count(table, vector, "mail = 'g'")[0] is None
+
+
+@pytest.mark.parametrize("name", ["mail", "Mail"])
+@pytest.mark.parametrize("others", [[], [MAIL]])
+def test_a_column_of_that_name_that_the_table_never_had_is_not_told(
+    table: LoadedTable, tmp_path: Path, name: str, others: list[pa.Field]
+) -> None:
+    """Its schema may have been cleaned up. Two columns of one name are no one column."""
+    fields = [CUSTOMER, *others, field(name, pa.string(), 99)]
+    values = [pa.array([7]), *([pa.array(["g"])] * (len(fields) - 1))]
+    path = tmp_path / "f.parquet"
+    made = pa.Table.from_arrays(values, schema=pa.schema(fields))
+    pq.write_table(made, path, store_schema=False)
+    for where in ("mail = 'g'", "mail = 'x'", "mail = 'x' and customer = 7"):
+        assert count(table, entry(f"file://{path}"), where)[0] is None
+    assert count(table, entry(f"file://{path}"), "customer = 7") == (1, "")
+    assert count(table, entry(f"file://{path}"), "customer = 8") == (0, "")
 
 
 def test_a_column_of_an_older_type_is_compared_as_the_tables(

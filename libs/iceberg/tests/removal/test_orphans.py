@@ -221,6 +221,21 @@ def test_what_the_table_names_after_all_goes_back(site: Site) -> None:
     assert release_files(table, names, storage, before_ms=9_000).restored == 0
 
 
+def test_what_the_table_names_in_its_quarantine_stays_there(site: Site) -> None:
+    """A missing file was added again from there, or a writer was told to write there."""
+    folder = f"{QUARANTINE}/5000/data"
+    location = site.made.metadata.location
+    with site.made.transaction() as change:
+        change.set_properties({"write.data.path": f"{location}/{folder}"})
+    site.append(3, "z")
+    [live] = (one for one in site.stored() if one.startswith(folder))
+    table = site.table()
+    found = release_files(table, RetainedNames(table), Storage(table), before_ms=9_000)
+    assert (found.restored, found.deleted) == (0, 0)
+    assert found.left == {live: "the table names it in the quarantine"}
+    assert live in site.stored()
+
+
 @pytest.mark.parametrize(
     ("place", "to"),
     [

@@ -102,6 +102,8 @@ def test_a_partition_beyond_the_year_9999_is_of_its_age(transform: str, value: i
         ("time", "bucket[4]", "[3]"),
         ("text", "identity", '["north"]'),
         ("text", "identity", '["2026-02"]'),
+        ("text", "identity", '["2026-W09"]'),  # Python takes it for a Monday
+        ("text", "identity", '["2026W09"]'),
         ("date", "identity", '["+12026-02-28"]'),
         ("time", "void", "[]"),
     ],
@@ -269,3 +271,23 @@ def test_a_file_stays_that_has_the_column_twice(tmp_path: Path) -> None:
     file = entry("[50]", None, f"file://{path}")
     ages = FileAges(cast(LoadedTable, table), NestedField(5, "at", KINDS["time"]), Footers())
     assert list(ages.decide_ages([file], ms("2026-11-01"))) == [(file, False)]
+
+
+@pytest.mark.parametrize(
+    ("transform", "partition", "is_old"),
+    [("year", "[50]", False), ("identity", f'["{OLD}"]', True)],
+)
+def test_parquet_that_does_not_tell_is_old_if_readers_take_the_partition_value_itself(
+    tmp_path: Path, transform: str, partition: str, is_old: bool
+) -> None:
+    """Files without field ids, by `add_files`, and damaged ones: their rows may be of today."""
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"at": pa.array([micros(TODAY)], pa.timestamp("us"))}), path)
+    table = SimpleNamespace(io=PyArrowFileIO(), spec=lambda _: spec_of(transform))
+    column = NestedField(5, "at", KINDS["time"])
+    for damaged in (False, True):
+        if damaged:
+            path.write_bytes(b"PAR1")
+        file = entry(partition, None, f"file://{path}")
+        ages = FileAges(cast(LoadedTable, table), column, Footers())
+        assert list(ages.decide_ages([file], ms("2026-11-01"))) == [(file, is_old)]

@@ -10,9 +10,11 @@ import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 MAGIC = b"PFA1"
+MAX_FOOTER = 64 << 20  # bytes: 300,000 blobs
 _TAIL = struct.Struct("<iI4s")  # payload size, flags, magic
 _UNKNOWN = -1  # snapshot and sequence number of a blob are known only after the commit
 
@@ -67,15 +69,27 @@ def _describe_blob(blob: Blob, offset: int) -> dict[str, Any]:
     }
 
 
+def read_footer(source: Any, place: str) -> list[dict[str, Any]]:
+    """Read what a file says of its blobs. ValueError if it is none, or its footer is longer than
+    `MAX_FOOTER`."""
+    end = source.seek(0, 2)
+    source.seek(max(end - _TAIL.size, 0))
+    size, flags, magic = _TAIL.unpack(source.read().rjust(_TAIL.size))
+    start = end - _TAIL.size - size - len(MAGIC)
+    if magic != MAGIC or flags or not 0 <= size <= MAX_FOOTER or start < 0:
+        raise ValueError(f"{place}: cut off, or its footer is compressed")
+    source.seek(start)
+    footer = source.read(len(MAGIC) + size)
+    if not footer.startswith(MAGIC):
+        raise ValueError(f"{place}: cut off, or its footer is compressed")
+    return list(json.loads(footer[len(MAGIC) :])["blobs"])
+
+
 def read_blobs(data: bytes, place: str) -> Iterator[Blob]:
     """Read the blobs of a whole file of path `place`, as `write` leaves them. ValueError if
     it is none."""
     if len(data) < len(MAGIC) + _TAIL.size or not data.startswith(MAGIC):
         raise ValueError(f"{place}: {len(data)} bytes, no magic in front")
-    size, flags, magic = _TAIL.unpack(data[-_TAIL.size :])
-    start = len(data) - _TAIL.size - size
-    if magic != MAGIC or flags or data[start - len(MAGIC) : start] != MAGIC:
-        raise ValueError(f"{place}: cut off, or its footer is compressed")
-    for one in json.loads(data[start : -_TAIL.size])["blobs"]:
+    for one in read_footer(BytesIO(data), place):
         payload = data[one["offset"] : one["offset"] + one["length"]]
         yield Blob(one["type"], payload, tuple(one["fields"]), one["properties"])

@@ -21,6 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from firnline_deletes.deletes.vectors import BLOB_KIND
+from firnline_deletes.files.puffin import read_footer
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from pyiceberg.conversions import from_json, to_bytes
@@ -237,7 +239,7 @@ HOLDS_NONE: Counted = (0, "")
 def _count_rows(table: LoadedTable, entry: FileEntry, wanted: RowCondition) -> Counted:
     is_delete = isinstance(entry, DeleteFileEntry)
     if entry.format == "PUFFIN" and is_delete:
-        return HOLDS_NONE  # a deletion vector has positions alone
+        return _look_into_puffin(table.io, entry.path)
     if entry.encrypted:
         return None, "it is encrypted"
     if entry.format != "PARQUET":
@@ -247,11 +249,24 @@ def _count_rows(table: LoadedTable, entry: FileEntry, wanted: RowCondition) -> C
 
 def _rows_of_orphan(table: LoadedTable, path: str, wanted: RowCondition) -> Counted:
     """Count the rows of a file that has its kind only in its name."""
-    if path.endswith((".metadata.json", ".puffin", ".crc")):
+    if path.endswith((".metadata.json", ".crc")):
         return HOLDS_NONE
+    if path.endswith(".puffin"):
+        return _look_into_puffin(table.io, path)
     if path.endswith(".parquet"):
         return _count_rows_in_file(table.io, path, wanted, is_delete=True)
     return None, "its format is not read"
+
+
+def _look_into_puffin(io: FileIO, path: str) -> Counted:
+    """Return no rows for a file of deletion vectors alone, which have positions."""
+    try:
+        with io.new_input(path).open() as source:
+            kinds = {str(one["type"]) for one in read_footer(source, path)}
+    except (*_UNREADABLE, KeyError) as error:
+        return None, _unreadable_text(error)
+    others = ", ".join(sorted(kinds - {BLOB_KIND}))
+    return (None, f"it has {others}, which is not read") if others else HOLDS_NONE
 
 
 def _count_rows_in_file(io: FileIO, path: str, wanted: RowCondition, is_delete: bool) -> Counted:
@@ -271,15 +286,32 @@ def _count_rows_in_file(io: FileIO, path: str, wanted: RowCondition, is_delete: 
                 return None, "it has a column twice"
             if wanted.dropped & ids.keys():
                 return None, "it has a dropped column of that name"
+            if _has_namesake(parquet.schema_arrow, wanted):
+                return None, "it has a column of that name that the table does not have"
             if not places and not wanted.column_ids & ids.keys():
                 return HOLDS_NONE if is_delete else (None, "it has none of the columns")
             rows = _count_matching(parquet, places, wanted)
-    except (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException) as error:
-        return None, f"it cannot be read: {str(error).splitlines()[0][:200]}"
+    except _UNREADABLE as error:
+        return None, _unreadable_text(error)
     if rows and (missing := wanted.column_ids - set(places)):
         names = ", ".join(sorted(wanted.fields[one].name for one in missing))
         return None, f"{names} is no top column of it"
     return rows, ""
+
+
+_UNREADABLE = (OSError, ValueError, TypeError, NotImplementedError, pa.ArrowException)
+
+
+def _unreadable_text(error: Exception) -> str:
+    return f"it cannot be read: {(str(error) or repr(error)).splitlines()[0][:200]}"
+
+
+def _has_namesake(schema: pa.Schema, wanted: RowCondition) -> bool:
+    """Return True if a column of the file has the name of a wanted one, and an id that the table
+    does not have: one that was dropped, and of which no schema is left, or a writer's own."""
+    names = {one.name.lower() for one in wanted.fields.values()}
+    known = {one.field_id for one in wanted.flat.fields}
+    return any(one.name.lower() in names and field_id_of(one) not in known for one in schema)
 
 
 Places = dict[int, tuple[str, int | None]]
@@ -318,7 +350,8 @@ def _count_matching(parquet: pq.ParquetFile, places: Places, wanted: RowConditio
 
 def _column_array(batch: pa.RecordBatch, place: tuple[str, int | None]) -> pa.Array:
     name, at = place
-    column = batch.column(batch.schema.get_field_index(name))
+    [number] = batch.schema.get_all_field_indices(name)  # ValueError if it is there twice
+    column = batch.column(number)
     return column if at is None else pc.struct_field(column, [at])
 
 

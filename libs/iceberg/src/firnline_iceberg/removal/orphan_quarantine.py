@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 
 from firnline_iceberg.removal.file_ownership import Ownership
 from firnline_iceberg.removal.moves import Mover, MoveResult
@@ -19,7 +21,7 @@ from firnline_iceberg.storage.paths import file_name, parse_address
 from firnline_iceberg.storage.stored_files import ListedObject
 from firnline_iceberg.table.listing import AT_ONCE, Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
-from firnline_iceberg.table.retained_names import RetainedNames
+from firnline_iceberg.table.retained_names import RetainedNames, content_paths
 
 _TIME = re.compile(r"[1-9][0-9]{0,18}|0")
 
@@ -53,6 +55,27 @@ def list_quarantined(storage: Storage) -> Iterator[tuple[int, ListedObject]]:
             yield int(name), file
 
 
+@dataclass(frozen=True)
+class _NamedPlaces:
+    """Places in a quarantine at which the table itself has files: somebody has added them there, or
+    writes there. Manifests are read once, at the first question."""
+
+    table: LoadedTable
+    names: RetainedNames
+
+    def contains(self, path: str) -> bool:
+        """Return True if the table names this very path. Raises the errors of `content_paths`."""
+        found = parse_address(path)
+        return found is None or found.segments in self._segments
+
+    @cached_property
+    def _segments(self) -> set[tuple[str, ...]]:
+        manifests = self.names.manifests
+        paths = chain.from_iterable(content_paths(self.table, one, False) for one in manifests)
+        own = (one for one in chain(paths, manifests, self.names.lists) if f"/{QUARANTINE}/" in one)
+        return {one.segments for one in map(parse_address, own) if one is not None}
+
+
 def release_files(
     table: LoadedTable, names: RetainedNames, storage: Storage, before_ms: int
 ) -> QuarantineRelease:
@@ -60,11 +83,13 @@ def release_files(
     it has been there. 0: nothing is deleted. Raises StorageUnreachable, OSError."""
     deleted = deleted_bytes = 0
     due, missed, left = list[ListedObject](), list[FileMove](), dict[str, str]()
-    owner = Ownership(table)
+    owner, live = Ownership(table), _NamedPlaces(table, names)
     for at_ms, file in list_quarantined(storage):
         if names.has_name(file_name(file.place)):
             _, _, place = file.place.split("/", 2)
-            if not storage.has_file(place):
+            if live.contains(f"{storage.location}/{file.place}"):
+                left[file.place] = "the table names it in the quarantine"
+            elif not storage.has_file(place):
                 missed.append(FileMove(file.place, place, file.bytes))
         elif at_ms < before_ms:
             _, _, place = file.place.split("/", 2)

@@ -110,11 +110,31 @@ class FileAges:
         for (file, guess), spans in zip(files, found, strict=True):
             span = spans.get(self.column.field_id)
             if span is None or span == EMPTY:
-                yield file, guess is Age.OLD  # Avro, or a column that is the partition's alone
+                is_told = span == EMPTY or self._tells_no_rows(file)
+                yield file, guess is Age.OLD and is_told
                 continue
             within = _partition_span(file, self.table.spec(file.spec_id), self.column)
             rows = _rows_span(span, self.column)
             yield file, rows is not None and rows[1] <= before_ms and _lies_in(rows, within)
+
+
+    def _tells_no_rows(self, file: DataFileEntry) -> bool:
+        """Return True if a file without a footer's span of the column has no other times than its
+        partition value: it is no Parquet, or readers take the value itself. Parquet without field
+        ids, or that is damaged, may have rows of any time."""
+        values = zip(
+            self.table.spec(file.spec_id).fields, json.loads(file.partition), strict=False
+        )
+        return (
+            file.format != "PARQUET"
+            or file.encrypted
+            or any(
+                one.source_id == self.column.field_id
+                and isinstance(one.transform, IdentityTransform)
+                and value is not None
+                for one, value in values
+            )
+        )
 
 
 class Age(Enum):
@@ -227,6 +247,10 @@ def _partition_end_ms(transform: Any, value: Any, kind: IcebergType) -> int | No
 
 
 def _day_end_ms(text: str) -> int:
+    """Return when a day ends. Raises ValueError, also for a week, which Python takes for its first
+    day."""
+    if "W" in text:
+        raise ValueError(f"{text!r} is a week")
     day = date.fromisoformat(text)
     return _parse_time_ms(day.isoformat()) + DAY_MS
 
