@@ -136,10 +136,8 @@ class Codec:
 def demand_harmless(schema: Any, mark: str) -> None:
     """Return if bytes can be read with a schema that a stranger may have written.
 
-    Raises ValueError if `mark` is not its fingerprint in hexadecimal, or if a few bytes would
-    become more values than memory holds: fastavro's C code reads a record within itself until the
-    stack ends, and 2**60 items of no bytes each until the memory does.
-    """
+    Raises ValueError if `mark` is not its fingerprint in hexadecimal, and the errors of
+    `parse_bounded`."""
     if not isinstance(schema, dict) or not isinstance(schema.get("name"), str):
         raise ValueError(f"a schema is an object with a name, not {type(schema).__name__}")
     parse_bounded(schema)
@@ -148,8 +146,9 @@ def demand_harmless(schema: Any, mark: str) -> None:
 
 
 def parse_bounded(schema: Any) -> Any:
-    """Return a stranger's schema as fastavro reads with it. Raises ValueError for what
-    `demand_harmless` names, and what fastavro raises."""
+    """Return a stranger's schema as fastavro reads with it. Raises ValueError if a few bytes would
+    become more values than memory holds, and what fastavro raises: its C code reads a record within
+    itself until the stack ends, and 2**60 items of no bytes each until the memory does."""
     if "__fastavro_parsed__" in json.dumps(schema):
         raise ValueError("__fastavro_parsed__: it says that it was checked")
     parsed = fastavro.parse_schema(schema)

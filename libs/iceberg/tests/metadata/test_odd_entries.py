@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import fastavro
 import pytest
-from firnline_iceberg.metadata.avro_reader import MetadataUnreadable
-from firnline_iceberg.metadata.manifest_reader import Detail, ManifestFile, read_manifest
+from firnline_iceberg.metadata.avro_reader import _HEADER, MetadataUnreadable, read_records
+from firnline_iceberg.metadata.field_ids import ENTRY_PATHS
+from firnline_iceberg.metadata.manifest_reader import (
+    Detail,
+    ManifestFile,
+    read_manifest,
+    read_manifest_list,
+)
 from firnline_iceberg.metadata.partition_text import PartitionText
+from firnline_iceberg.metadata.repeated_rows import RepeatedRows
 from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -104,3 +114,44 @@ def test_a_manifest_whose_schema_is_none_is_unreadable(io: FileIO, tmp_path: Pat
     path.write_bytes(content.replace(b'"name": "r102"', b'"nome": "r102"'))
     with pytest.raises(MetadataUnreadable):
         list(read_manifest(io, manifest_of(f"file://{path}"), PartitionText(PartitionSpec(), [])))
+
+
+NOTHING = {"type": "record", "name": "r508", "fields": []}
+AGAIN = {"type": "record", "name": "again", "fields": [{"name": "r", "type": "again"}]}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [AGAIN, {"type": "array", "items": "null"}, {"type": "array", "items": NOTHING}],
+    ids=["within itself", "of nothing", "of empty records"],
+)
+@pytest.mark.parametrize("field_id", [999, 507])
+@pytest.mark.parametrize(
+    "read", [read_manifest_list, lambda io, path: RepeatedRows().manifest_paths(io, path)]
+)
+def test_no_schema_of_a_manifest_list_ends_or_holds_the_process(
+    tmp_path: Path, kind: Any, field_id: int, read: Any
+) -> None:
+    """fastavro reads a record within itself until the stack ends, and 2**40 items of nothing."""
+    fields = [
+        {"name": "manifest_path", "type": "string", "field-id": 500},
+        {"name": "manifest_length", "type": "long", "field-id": 501},
+        {"name": "partition_spec_id", "type": "int", "field-id": 502},
+        {"name": "partitions", "type": kind, "field-id": field_id},
+    ]
+    schema = json.dumps({"type": "record", "name": "manifest_file", "fields": fields})
+    row = b"\x02m\x00\x00" + b"\x80" * 5 + b"\x40\x00"  # and an array of 2**40 items
+    stream = BytesIO()
+    header = {"magic": b"Obj\1", "meta": {"avro.schema": schema.encode(), "avro.codec": b"null"}}
+    fastavro.schemaless_writer(stream, _HEADER, header)
+    sync = b"s" * 16
+    path = tmp_path / "snap.avro"
+    path.write_bytes(stream.getvalue() + sync + b"\x02" + bytes([2 * len(row)]) + row + sync)
+    with pytest.raises(MetadataUnreadable, match="within itself|take no bytes"):
+        read(PyArrowFileIO(), f"file://{path}")
+
+
+def test_a_path_that_is_no_text_in_its_schema_is_unreadable(tmp_path: Path) -> None:
+    """2**60 rows of a path that is null take no byte."""
+    with pytest.raises(MetadataUnreadable, match="file_path has the type null"):
+        list(read_records(PyArrowFileIO(), of_types(tmp_path, {"file_path": None}, file_path="null"), ENTRY_PATHS))  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any
 import fastavro
 from firnline_adapters.observability import metrics
 from firnline_domain.errors import FirnlineError, StorageUnreachable, TaskRefused
+from firnline_schemas.codec import parse_bounded
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.metadata.avro_blocks import limit_blocks
@@ -134,7 +135,7 @@ class AvroFields:
         if name is None:  # no name of ours has a blank
             return {**field, "name": f"not wanted: {field['name']}"}
         allowed = None if self._every is not None else TYPES.get(name)
-        if allowed is not None and not _types_of(field["type"]) <= allowed:
+        if allowed is not None and not set() < _types_of(field["type"]) <= allowed:
             raise TypeError(f"{field['name']} has the type {field['type']}")
         inner = self._nested.get(field["field-id"])
         kind = inner._nested_record(field["type"], narrowed) if inner else field["type"]
@@ -205,8 +206,10 @@ def find_names(io: FileIO, path: str, names: Collection[bytes]) -> set[bytes]:
 @lru_cache(maxsize=256)  # writers' schemas repeat: one per spec, version and writer
 def _parse_schemas(wanted: AvroFields, schema: bytes) -> tuple[bytes, Schema | None]:
     """Return the writer's schema for fastavro, and the reader's, None: the same. Values are
-    converted by the writer's; a renamed logical type leaves raw values."""
+    converted by the writer's; a renamed logical type leaves raw values. Raises what
+    `parse_bounded` does."""
     plain = schema.replace(b'"logicalType"', b'"logicalName"')
+    parse_bounded(json.loads(plain))
     if wanted.most:
         return json.dumps(wanted.rename_fields(json.loads(plain))).encode(), None
     return plain, wanted.narrow_schema(json.loads(schema))

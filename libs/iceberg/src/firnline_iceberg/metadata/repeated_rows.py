@@ -13,6 +13,7 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
+from firnline_schemas.codec import parse_bounded
 from pyiceberg.io import FileIO
 
 from firnline_iceberg.metadata.avro_reader import Schema, content_of, readable
@@ -69,6 +70,6 @@ def _decode_row(raw: bytes, at: int, schema: bytes) -> Row:
 def _parse_schemas(schema: bytes) -> tuple[Schema, Schema]:
     """Return the writer's schema, and the reader's."""
     found = json.loads(schema)
-    parsed: Any = fastavro.parse_schema(found)
+    parsed: Any = parse_bounded(found)
     wanted: Any = fastavro.parse_schema(LIST_PATHS.narrow_schema(found))
     return parsed, wanted
