@@ -28,16 +28,26 @@ NameMapping = Mapping[str, MappedField]
 
 
 def parse_mapping(text: str) -> NameMapping:
-    """Parse the property's JSON. Raises ValueError, KeyError, TypeError if it is not a
-    mapping."""
-    return _parse_fields(json.loads(text))
+    """Parse the property's JSON. Raises ValueError if it is not a mapping, as Java does."""
+    try:
+        return _parse_fields(json.loads(text))
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(repr(error)) from error
 
 
-def _parse_fields(listed: Iterable[Mapping[str, Any]]) -> NameMapping:
+def _parse_fields(listed: list[Mapping[str, Any]]) -> NameMapping:
+    if not isinstance(listed, list):
+        raise TypeError(f"{listed!r:.100} is no list of fields")
     found: dict[str, MappedField] = {}
     for one in listed:
-        made = MappedField(one.get("field-id"), _parse_fields(one.get("fields") or ()))
-        found.update((str(name), made) for name in one["names"])
+        number, names = one.get("field-id"), one["names"]
+        is_id = number is None or (type(number) is int and 0 <= number < 1 << 31)
+        if not is_id or not isinstance(names, list) or not all(type(name) is str for name in names):
+            raise TypeError(f"{one!r:.100} is no field with an id and names")
+        made = MappedField(number, _parse_fields(one.get("fields") or []))
+        for name in names:
+            if found.setdefault(name, made) is not made:
+                raise ValueError(f"two fields have the name {name[:100]!r}")
     return found
 
 

@@ -49,8 +49,8 @@ def name_mapping(table: LoadedTable) -> NameMapping | None:
     text = table.properties.get(NAME_MAPPING)
     try:
         return None if text is None else parse_mapping(text)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{NAME_MAPPING}: {error!r}") from error
+    except ValueError as error:
+        raise ValueError(f"{NAME_MAPPING}: {error}") from error
 
 
 def _known_fields(table: LoadedTable) -> dict[int, NestedField]:
