@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firnline_domain.base.values import Value
+from firnline_domain.base.values import Value, moment_near
 from firnline_domain.clocks import CLOCKS_DIFFER
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
@@ -68,10 +68,11 @@ class _Head(Value):
 def _head_before(table: LoadedTable, end_ms: int) -> _Head | None:
     """Return the head of `main` before a time, by the table's own log as readers' time travel does,
     with its rollbacks; None if it is unknown or expired."""
-    log = [_Head(one.snapshot_id, one.timestamp_ms) for one in table.metadata.snapshot_log]
+    log = [(one.snapshot_id, one.timestamp_ms) for one in table.metadata.snapshot_log]
     if not log and (head := table.head_id(MAIN)) is not None:  # some catalogs keep none
-        log = [_Head(head, table.snapshot(head).timestamp_ms)]
-    before = [one for one in log if one.at_ms < end_ms]
+        log = [(head, table.snapshot(head).timestamp_ms)]
+    heads = [_Head(number, moment_near(at_ms)) for number, at_ms in log]
+    before = [one for one in heads if one.at_ms < end_ms]
     return before[-1] if before and table.retains(before[-1].snapshot_id) else None
 
 
