@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
+from aiohttp import ClientError
 from firnline_adapters.observability.logs import Log
 from firnline_gateway import bootstrap, chain
 from firnline_gateway.middlewares.commit_hold import CommitHold
@@ -99,3 +100,29 @@ async def test_what_begins_a_call_ends_it_in_reverse(
             *(f"{name} after" for name in reversed(names)),
             *(f"{name} finish" for name in reversed(names)),
         ]
+
+
+async def test_one_that_fails_at_its_end_keeps_neither_others_nor_memory(
+    make_bench: MakeBench, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    class Outer(Middleware):
+        async def before(self, exchange: Exchange) -> None:
+            await exchange.keep_body()
+
+        def finish(self, exchange: Exchange) -> None:
+            ended.append(type(self).__name__)
+
+    class Failing(Outer):
+        def finish(self, exchange: Exchange) -> None:
+            raise ValueError("year 10000 is out of range")
+
+    class Inner(Outer):
+        pass
+
+    async with served(make_bench, monkeypatch, Outer, Failing, Inner) as made:
+        with suppress(ClientError):
+            await post(client, made, append())
+        assert ended == ["Inner", "Outer"]
+        assert made.budget.taken == 0

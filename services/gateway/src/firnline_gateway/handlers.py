@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 from aiohttp.web import BaseRequest, StreamResponse
 from firnline_adapters.observability import metrics
@@ -50,18 +51,13 @@ class Gateway:
         return answer
 
     async def _run_chain(self, exchange: Exchange) -> StreamResponse:
-        entered: list[Middleware] = []
-        try:
+        with ExitStack() as entered:  # none of them keeps the others from their end
+            entered.callback(_release_memory, exchange)
             for middleware in self._chain:
-                entered.append(middleware)
+                entered.callback(middleware.finish, exchange)
                 await middleware.before(exchange)
             exchange.answer = await self._send_call(exchange)
             return exchange.answer
-        finally:
-            for middleware in reversed(entered):
-                middleware.finish(exchange)
-            if not exchange.is_read_later:
-                exchange.reservation.release()
 
     async def _send_call(self, exchange: Exchange) -> StreamResponse:
         request, body = exchange.request, await exchange.body_to_send()
@@ -83,6 +79,11 @@ class Gateway:
     async def _handle_answer(self, exchange: Exchange) -> None:
         for middleware in reversed(self._chain):
             await middleware.after(exchange)
+
+
+def _release_memory(exchange: Exchange) -> None:
+    if not exchange.is_read_later:
+        exchange.reservation.release()
 
 
 class Gateways:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import RetryLater
 from firnline_domain.identity import TableName
-from firnline_domain.records.events import FilteredBy, TableLayout, TableScanned
+from firnline_domain.records.events import FilteredBy, PartitionClock, TableLayout, TableScanned
 from firnline_gateway.reads.scan_counts import (
     KEPT_S,
     MAX_COLUMNS,
@@ -17,7 +19,7 @@ from firnline_gateway.reads.scan_counts import (
     ScannedTable,
 )
 from firnline_gateway.reads.scan_sender import BATCH, ScanSender
-from firnline_gateway.rest.scan_report import Scan
+from firnline_gateway.rest.scan_report import Scan, scan_of
 from firnline_gateway.rest.table_layout import Loaded
 
 from services.gateway.tests.conftest import UUID
@@ -112,3 +114,22 @@ def test_a_broker_that_is_away_costs_one_batch_and_stops_nothing() -> None:
     assert len(counts.take_events(BATCH, 2)) == 1
     sender.start()
     sender.stop(5)
+
+
+@pytest.mark.parametrize("unit", ["hour", "day", "month", "year"])
+@pytest.mark.parametrize(
+    "until",
+    ["9999-12-31T23:59:59.999999", "9999-12-31T23:59:59-23:59", "0001-01-01", "0001-01-01T00+23"],
+)
+def test_a_filter_up_to_the_end_of_the_calendar_is_counted(unit: str, until: str) -> None:
+    """As `valid_to < '9999-12-31 ...'` in a table of versions."""
+    part = {"type": "lt", "term": "at", "value": until}
+    metrics = {"result-data-files": {"value": 3}}
+    report = {"report-type": "scan-report", "metrics": metrics, "filter": part}
+    scan = scan_of(json.dumps(report).encode(), 1_700_000_000_000)
+    assert scan is not None
+    clock = PartitionClock(0, 0, unit, "at")
+    counts = ScanCounts(0)
+    counts.add_scans(ScannedTable(NAME, TableLayout((), ("at",), clock)), [scan], 1_700_000_000_000)
+    [event] = counts.take_events(1, 1_700_000_000_000)
+    assert event.scans == 1

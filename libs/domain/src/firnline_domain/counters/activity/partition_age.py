@@ -15,12 +15,13 @@ from functools import lru_cache
 from operator import attrgetter
 
 from firnline_domain.base.times import DAY_MS, HOUR_MS
-from firnline_domain.base.values import Value, replace
+from firnline_domain.base.values import LAST_MOMENT, Value, replace
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import PartitionClock, ScannedRange
 
 MAX_RANGES = 8  # a dashboard or two, the nightly job, and what analysts ask
 EPOCH = date(1970, 1, 1).toordinal()
+FIRST_MS = (1 - EPOCH) * DAY_MS  # of the year 1, with which Python's dates begin
 
 
 class HotRange(Value):
@@ -57,12 +58,13 @@ class HotRange(Value):
 
 
 def time_index(unit: str, at_ms: int) -> int:
-    """Return which hour, day, month or year of all since 1970 (UTC) that is."""
+    """Return which hour, day, month or year of all since 1970 (UTC) that is; of what is beyond the
+    calendar's ends, their month or year."""
     if unit == "hour":
         return at_ms // HOUR_MS
     if unit == "day":
         return at_ms // DAY_MS
-    then = datetime.fromtimestamp(at_ms / 1000, UTC)
+    then = datetime.fromtimestamp(min(max(at_ms, FIRST_MS), LAST_MOMENT) // 1000, UTC)
     years = then.year - 1970
     return years if unit == "year" else 12 * years + then.month - 1
 
