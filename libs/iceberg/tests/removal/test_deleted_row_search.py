@@ -140,7 +140,8 @@ def test_the_row_in_a_position_delete_counts(table: LoadedTable, tmp_path: Path)
 
 def test_a_deletion_vector_holds_no_rows_if_it_is_one(table: LoadedTable, tmp_path: Path) -> None:
     """Whatever its entry says that it is."""
-    for kind, found in (("deletion-vector-v1", (0, "")), ("rows", (None, "it has rows, which is not read"))):  # fmt: skip
+    told = {"deletion-vector-v1": (0, ""), "rows": (None, "it has rows, which is not read")}
+    for kind, found in told.items():
         with (tmp_path / "v.puffin").open("wb") as sink:
             write_puffin(sink, [Blob(kind, b"x", (), {})], "test")
         vector = entry(f"file://{tmp_path}/v.puffin", DeleteKind.DELETION_VECTOR, format="PUFFIN")

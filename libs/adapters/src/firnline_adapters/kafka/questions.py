@@ -8,8 +8,9 @@ from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-# Answers of a broker that something has just come to or left, or that has too much to do. librdkafka
-# reads and writes wait by themselves; single questions, as those of the admin client, get the error.
+# Answers of a broker that something has just come to or left, or that has too much to do.
+# librdkafka's readers and writers wait by themselves; single questions, as those of the admin
+# client, get the error.
 PASSING: Final = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,

@@ -117,14 +117,11 @@ class FileAges:
             rows = _rows_span(span, self.column)
             yield file, rows is not None and rows[1] <= before_ms and _lies_in(rows, within)
 
-
     def _tells_no_rows(self, file: DataFileEntry) -> bool:
         """Return True if a file without a footer's span of the column has no other times than its
         partition value: it is no Parquet, or readers take the value itself. Parquet without field
         ids, or that is damaged, may have rows of any time."""
-        values = zip(
-            self.table.spec(file.spec_id).fields, json.loads(file.partition), strict=False
-        )
+        values = zip(self.table.spec(file.spec_id).fields, json.loads(file.partition), strict=False)
         return (
             file.format != "PARQUET"
             or file.encrypted

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.kafka.poison_records import StartMarks
+from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.observability.logs import Log
 from firnline_domain.ports import Place
 from firnline_domain.settings.policies import TablePolicies
