@@ -31,6 +31,7 @@ class RestCatalog(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.tables: dict[Name, dict[str, Any]] = {}
         self.answers: dict[str, int] = {}  # path below /v1 -> status
+        self.bodies: dict[str, bytes] = {}  # path below /v1 -> the answer as it is sent
         self.calls: list[str] = []
         self.delegated = 0  # calls that asked for keys of the storage
         self.prefix = ""
@@ -94,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         status, body = self.server.answer(path, parse_qs(parts.query), wanted)
         self.send_response(status)
         self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
+        self.wfile.write(self.server.bodies.get(path, json.dumps(body).encode()))
 
     def log_message(self, *_: object) -> None:
         """Quiet."""

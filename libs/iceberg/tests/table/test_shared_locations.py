@@ -207,6 +207,31 @@ def test_an_unreadable_table_that_the_operator_names_stops_no_other(
         assert unknown.neighbours_of(table) == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"metadata": ' + b"[" * 100_000,
+        b'{"metadata": ' + b'{"a":' * 1_500 + b"1" + b"}" * 1_501,
+        b'{"metadata": {"table-uuid": "x", ',
+        b'{"metadata": {"n": ' + b"9" * 5_000 + b"}}",
+        b"\xff",
+        b"",
+    ],
+)
+def test_an_answer_that_cannot_be_parsed_is_of_that_table_alone(
+    catalog: RestCatalog, body: bytes
+) -> None:
+    """The catalog is not away: the operator can declare the table."""
+    catalog.put(("dev", "t"), "s3://lake/dev/t")
+    properties = {"uri": catalog.uri, "firnline.unreadable-tables": "dev.t"}
+    tables = Tables(CatalogConnection("lake", properties))
+    table = tables.load_named(("shop",), "orders")
+    catalog.bodies["namespaces/dev/tables/t"] = body
+    assert Neighbours(tables).neighbours_of(table) == []
+    with pytest.raises(TaskRefused, match=r"lake:dev\.t cannot be loaded"):
+        refuse_shared(Tables(catalog.uri), table)
+
+
 def test_a_table_that_the_catalog_lists_and_does_not_have_stops_nobody(
     catalog: RestCatalog,
 ) -> None:

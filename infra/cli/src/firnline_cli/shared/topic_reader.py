@@ -162,7 +162,8 @@ class TopicReader:
 
 
 def _watermarks_of(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    return ask_broker(lambda: consumer.get_watermark_offsets(place, timeout=READ_S))
+    low, high = ask_broker(lambda: consumer.get_watermark_offsets(place, timeout=READ_S))
+    return low, high
 
 
 def consumer_of(kafka: Kafka, group: str) -> Consumer:

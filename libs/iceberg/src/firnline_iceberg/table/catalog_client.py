@@ -448,7 +448,10 @@ class _Catalog(RestCatalog):
         answer = self._get(path, {"snapshots": snapshots}, headers)
         if answer.status_code == 304:
             return None
-        body = answer.json()
+        try:
+            body = answer.json()
+        except (requests.JSONDecodeError, RecursionError) as error:  # of this table alone
+            raise ValueError(f"the catalog's answer cannot be parsed: {error}") from None
         metadata = body.get("metadata") if isinstance(body, dict) else None
         if not isinstance(metadata, dict):
             raise ValueError("the catalog's answer has no metadata")
