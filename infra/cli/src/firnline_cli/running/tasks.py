@@ -8,7 +8,6 @@ from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.counters import PartitionCounters
 from firnline_domain.counters.state.work import Partition
 from firnline_domain.identity import Scope
-from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.operator_requests import (
     POLICY,
     Order,
@@ -16,10 +15,10 @@ from firnline_domain.policy.operator_requests import (
     requested_rewrites,
 )
 from firnline_domain.policy.partition.decide import order_for, with_numbers
-from firnline_domain.policy.reasons.partition import NO_FILE, Decision, Reason
+from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.table import TriggerReason
-from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS
+from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS, replace_v2_files
 from firnline_domain.records.orders import RewriteFiles
 
 from firnline_cli.forecast.forecast import Forecast
@@ -56,7 +55,7 @@ def choose_tasks(forecast: Forecast, requested: RequestedAction, now_ms: int) ->
 
 
 def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
-    """Yield the conversions of a v3 table: of every partition that holds delete files of v2."""
+    """Yield the rewrites of a v3 table that replace delete files of v2, one for each partition."""
     limits = replace(forecast.limits, format_version=VECTORS)
     for partition, _ in (
         forecast.decisions if forecast.table.counters.format_version >= VECTORS else ()
@@ -64,7 +63,7 @@ def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
         holds = partition.counters.holds
         if not holds.position_deletes.files and not holds.equality_deletes.files:
             continue
-        decision = Decision(TriggerReason.V2_DELETES, action=Action.CONVERT, min_dead_ratio=NO_FILE)
+        decision = replace_v2_files(TriggerReason.V2_DELETES, limits)
         explained = with_numbers(forecast.table, partition, decision, limits, now_ms)
         yield order_for(forecast.table, partition, explained, limits, now_ms)[0]
 

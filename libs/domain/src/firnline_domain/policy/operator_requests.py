@@ -54,6 +54,8 @@ def requested_rewrites(
 def _decide_requested(
     table: Table, partition: Partition, requested: RequestedAction, limits: Thresholds, now_ms: int
 ) -> Decision:
+    if requested.action == Action.CONVERT and limits.streaming_readers:
+        return Decision(Reason.STREAMING_READERS)
     decision = decide_rewrite(table, partition, replace(limits, quiet_ms=0, hot_ms=0), now_ms)
     if requested.action == FREEZE and decision.reason not in _BARS:
         return _decide_freeze(table, partition, requested, limits, now_ms)

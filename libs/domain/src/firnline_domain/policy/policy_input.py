@@ -22,7 +22,8 @@ class PolicyInput(Value):
     `grown`: the debt that came since the last rewrite, which could do nothing about the rest.
     `takes_all`: an order rewrites every file that a delete reaches. `counted`: the new debt that
     thresholds count. An order that leaves larger files as they are only joins files of positions,
-    and only many of them. `weighed`: an order for the debt."""
+    and only many of them. `weighed`: an order for the debt. `would_convert`: a conversion is the
+    way, but streaming readers would stop at its snapshot."""
 
     table: Table
     partition: Partition
@@ -33,6 +34,7 @@ class PolicyInput(Value):
     takes_all: bool
     counted: Debt
     weighed: CostBenefit
+    would_convert: bool = False
 
     @property
     def holds(self) -> FileTally:
@@ -53,14 +55,19 @@ def collect_input(
     """Collect the input of one decision."""
     debt, grown = all_and_new_debt(table, partition, settings.target_bytes)
     holds, counted = partition.counters.holds, grown
-    takes_all = rewrites_everything(holds, settings, debt)
+    takes_all, is_read = rewrites_everything(holds, settings, debt), settings.streaming_readers
+    unread = replace(settings, streaming_readers=False) if is_read else settings
+    would_convert = is_read and takes_all and not rewrites_everything(holds, unread, debt)
     if not takes_all and grown.position_deletes:
         joined = min(grown.position_deletes, surplus_positions(holds))
         many = joined >= max(settings.min_position_deletes, 1)
-        counted = replace(grown, position_deletes=joined if many else 0)
+        counted = replace(grown, position_deletes=joined if many and settings.may_convert else 0)
+        would_convert = is_read and many and unread.may_convert
     weigh = weigh_compaction if takes_all else weigh_minor
     weighed = weigh(partition, settings, debt, grown)
-    return PolicyInput(table, partition, settings, now_ms, debt, grown, takes_all, counted, weighed)
+    return PolicyInput(
+        table, partition, settings, now_ms, debt, grown, takes_all, counted, weighed, would_convert
+    )
 
 
 def all_and_new_debt(table: Table, partition: Partition, target_bytes: int) -> tuple[Debt, Debt]:

@@ -71,6 +71,7 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolve` asks 
     max_size_error: float = 0.2  # firnline.rewrite.max-size-error: see `file_sizes`; 0 = any
     cheap_bytes: int = 16 << 20  # firnline.rewrite.cheap-bytes: up to that nothing is weighed
     convert: ConversionPolicy = ConversionPolicy.AUTO  # firnline.rewrite.convert
+    streaming_readers: bool = False  # firnline.streaming-readers: no snapshot stops them
     heavy_bytes: int = 4 << 30  # firnline.rewrite.heavy-bytes: delete sets above go to `lanes`
     payback: float = 0.5  # firnline.rewrite.payback: of the price, paid by readers (`cost_benefit`)
     reads_per_hour: float = 2.0  # firnline.reads-per-hour: scans of a partition
@@ -130,6 +131,12 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolve` asks 
     key_share: float = KEY_SHARE  # no property: of a data file's bytes, as conversions have shown
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
     paid: bool = False  # no property: its turn within the budget has come
+
+    @property
+    def may_convert(self) -> bool:
+        """Return whether equality deletes may become positions. Such a snapshot is a `delete` or an
+        `overwrite`, at which streaming readers stop; that of a rewrite is a `replace`."""
+        return self.convert is not ConversionPolicy.NEVER and not self.streaming_readers
 
     @property
     def retention_ms(self) -> int:
@@ -317,6 +324,12 @@ PROPERTIES = {
         "When to convert equality deletes of larger files to position deletes (v2) or deletion "
         "vectors (v3): `auto` in partitions above `firnline.rewrite.cheap-bytes`, `always` if "
         "possible, or `never`.",
+    ),
+    "firnline.streaming-readers": Property(
+        "streaming_readers",
+        "`true` if Spark or Flink read the table as a stream: rewrites make only `replace` "
+        "snapshots, so equality deletes are never converted, and expiry keeps the newest snapshot "
+        "that added rows and all after it.",
     ),
     "firnline.rewrite.heavy-bytes": Property(
         "heavy_bytes",

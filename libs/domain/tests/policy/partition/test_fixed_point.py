@@ -171,6 +171,7 @@ BY_HAND: dict[str, st.SearchStrategy[Any]] = {
     "payback": st.sampled_from([0.1, 1.0]),
     "max_size_error": st.sampled_from([0.0, 0.05, 0.2]),
     "convert": st.sampled_from(ConversionPolicy),
+    "streaming_readers": st.booleans(),
     "max_read_amplification": st.sampled_from([0.0, 1.01, 1.25]),
     "max_oldest_debt_ms": st.sampled_from([0, 60_000]),
     "max_equality_delete_age_ms": st.sampled_from([0, 60_000]),

@@ -7,7 +7,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork
 from firnline_domain.policy.policy_input import collect_input
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons.partition import CALM, Reason
 from firnline_domain.policy.triggers.table import (
     ORDERS,
     TRIGGERS,
@@ -63,7 +63,7 @@ def test_the_first_that_is_due_is_the_decision(of_it: Partition, limits: Thresho
     order = iter([trigger.reason for trigger in TRIGGERS])
     assert all(one.reason in order for one in found)  # each after the one before it
     wanted = first_due(given)
-    stopped = [one for one in found if one.due or one.waits_for not in ("", Reason.MINIMUM_GAIN)]
+    stopped = [one for one in found if one.due or one.waits_for not in ("", *CALM)]
     if wanted.reason in ORDERS:
         assert (stopped[0].reason, stopped[0].due) == (wanted.reason, True)
     else:

@@ -210,7 +210,7 @@ def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Deb
     converts, burden = holds.equality_deletes.files > 0, burden_of(holds, limits.target_bytes)
     work = _conversion_work(holds, limits)
     price = replace(limits, cost_factor=limits.conversion_factor) if converts else limits
-    joined = min(grown.position_deletes, surplus_positions(holds))
+    joined = min(grown.position_deletes, surplus_positions(holds)) if limits.may_convert else 0
     came = burden.grow_to(debt, grown)
     spared_s = _converted_s(came) + joined * READ_COST.open_s
     opens = came.files_spared + came.equality_files + joined
@@ -243,11 +243,13 @@ def rewrites_everything(holds: FileTally, limits: Thresholds, debt: Debt) -> boo
     """Return True if the way is to rewrite every file that a delete reaches: all of it is cheap,
     and then nothing is left; or there is no other. Deletes that reach other partitions would
     stay."""
-    deletes, asked = holds.equality_deletes, limits.convert
+    deletes = holds.equality_deletes
     if holds.data_files <= holds.fragments.files or debt.global_deletes:
         return True
-    if deletes.files and asked is not ConversionPolicy.AUTO:
-        return asked is ConversionPolicy.NEVER
+    if deletes.files and not limits.may_convert:
+        return True
+    if deletes.files and limits.convert is ConversionPolicy.ALWAYS:
+        return False
     return holds.all_data.bytes + deletes.bytes <= limits.cheap_bytes
 
 

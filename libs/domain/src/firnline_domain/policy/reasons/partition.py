@@ -6,6 +6,7 @@ from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import Value, field
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.policy.cost.cost_benefit import Action, CostBenefit
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.pauses import HoldReason
 
 
@@ -157,6 +158,7 @@ class Reason(ReasonCode):
         "the rewrite costs {rewrite_cpu_s} CPU s and saves {read_s_spared} CPU s per scan; "
         "waits until it pays off, at most firnline.rewrite.max-wait-ms",
     )
+    STREAMING_READERS = ConflictReason.STREAMING_READERS.entry
     QUIET_PERIOD = (
         "quiet_period",
         "The partition changed within `firnline.rewrite.quiet-ms`.",
@@ -272,7 +274,10 @@ TOP_RANK = 1e9  # before all that readers pay for: no debt comes to it
 EVERY_FILE, NO_FILE = 0.0, 1.0  # that has a dead row; that has a living one
 # Nothing is ordered, and nothing waits for writers: another trigger may still fire.
 CALM = frozenset(
-    {Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.MINIMUM_GAIN, Reason.FROZEN}
+    {
+        *(Reason.HEALTHY, Reason.FIXED_POINT, Reason.ACCUMULATING, Reason.FROZEN),
+        *(Reason.MINIMUM_GAIN, Reason.STREAMING_READERS),
+    }
 )
 
 

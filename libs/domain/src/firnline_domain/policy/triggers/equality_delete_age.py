@@ -22,7 +22,7 @@ from firnline_domain.policy.reasons.partition import (
     TriggerState,
 )
 from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_of
-from firnline_domain.settings.thresholds import KEY_SHARE, ConversionPolicy, Thresholds
+from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
 
 UNKNOWN_MS = 5 * 60_000  # as `slice_ms`
 MARGIN_MS = 30_000  # for the clocks, a tick, a commit that has to be made once more
@@ -54,7 +54,7 @@ def lead_ms(table: Table, limits: Thresholds, orders: int = 1) -> int:
 def orders_of(partition: Partition, limits: Thresholds) -> int:
     """Return how many tasks remove a large partition's equality deletes, by the workers' size of a
     slice (`slice_max_bytes`)."""
-    action = Action.COMPACT if limits.convert is ConversionPolicy.NEVER else Action.CONVERT
+    action = Action.CONVERT if limits.may_convert else Action.COMPACT
     most = slice_max_bytes(limits, action)
     holds = partition.counters.holds
     taken = holds.all_data.bytes if action is Action.COMPACT else holds.all_data.bytes * KEY_SHARE

@@ -14,7 +14,7 @@ from firnline_domain.policy.cost.cost_model import FIRNLINE
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.triggers.freezing import CLOSED
 from firnline_domain.records.parts.slices import Slice
-from firnline_domain.settings.thresholds import KEY_SHARE, ConversionPolicy, Thresholds
+from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
 
 DEADLINE_SHARE = 2  # a slice is planned for half of the deadline at the most: prices are estimates
 
@@ -50,7 +50,7 @@ def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
     after = partition.work.unfinished
     if after is None or partition.counters.holds.data_files <= 0:
         return None
-    if after.action == Action.CONVERT and limits.convert is ConversionPolicy.NEVER:
+    if after.action == Action.CONVERT and not limits.may_convert:
         return None
     if after.action == Action.SORT and not limits.sort and after.reason != Reason.REQUESTED:
         return None

@@ -39,7 +39,7 @@ from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_o
 from firnline_domain.policy.triggers.sorting import unsorted_due
 from firnline_domain.policy.triggers.v2_deletes import v2_deletes_due
 from firnline_domain.records.states import TriggerForecast
-from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 
 PRESSING = 2  # at so many times a threshold, a hot partition is not left to cool any longer
 LATER = TriggerState()  # only a commit can make it fire
@@ -244,6 +244,8 @@ def _equality_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerStat
 
 def _position_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     is_over = given.counted.position_deletes >= max(given.settings.min_position_deletes, 1)
+    if given.would_convert and not given.takes_all:
+        return TriggerState(decision=Decision(Reason.STREAMING_READERS))
     return _weighed_due(given, reason) if is_over else LATER
 
 
@@ -317,7 +319,8 @@ def _weighed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     wait for that moment."""
     from_ms = given.weighed.from_ms
     if given.now_ms < from_ms:
-        return TriggerState(from_ms, _debt_decision(given, Reason.MINIMUM_GAIN))
+        waits = Reason.STREAMING_READERS if given.would_convert else Reason.MINIMUM_GAIN
+        return TriggerState(from_ms, _debt_decision(given, waits))
     return _order_due(given, reason)
 
 
@@ -348,8 +351,7 @@ def _debt_decision(given: PolicyInput, reason: ReasonCode) -> Decision:
     as they are."""
     if given.takes_all:
         return Decision(reason)
-    never = given.settings.convert is ConversionPolicy.NEVER
-    action = Action.COMPACT if never else Action.CONVERT
+    action = Action.CONVERT if given.settings.may_convert else Action.COMPACT
     return Decision(reason, action=action, min_dead_ratio=NO_FILE)
 
 

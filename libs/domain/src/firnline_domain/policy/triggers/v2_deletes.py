@@ -16,7 +16,7 @@ from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import EVERY_FILE, NO_FILE, Decision, TriggerState
 from firnline_domain.policy.triggers.hot_partitions import recently_written
-from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 
 VECTORS = 3  # the version from which on deletes by position are deletion vectors
 UPGRADE = "upgrade_format"
@@ -48,11 +48,15 @@ def v2_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
         given, None if since_ms is None else since_ms + settings.max_wait_ms
     ):
         return TriggerState(recent[1])
-    if settings.convert is ConversionPolicy.NEVER:
-        return TriggerState(
-            decision=Decision(reason, action=Action.COMPACT, min_dead_ratio=EVERY_FILE)
-        )
-    return TriggerState(decision=Decision(reason, action=Action.CONVERT, min_dead_ratio=NO_FILE))
+    return TriggerState(decision=replace_v2_files(reason, settings))
+
+
+def replace_v2_files(reason: ReasonCode, settings: Thresholds) -> Decision:
+    """Return the decision that has vectors take their place, or rewrites their data files where no
+    conversion is allowed."""
+    if settings.may_convert:
+        return Decision(reason, action=Action.CONVERT, min_dead_ratio=NO_FILE)
+    return Decision(reason, action=Action.COMPACT, min_dead_ratio=EVERY_FILE)
 
 
 def after_rewrite(table: Table, partition: Partition, task: RunningTask, limits: Thresholds) -> int:

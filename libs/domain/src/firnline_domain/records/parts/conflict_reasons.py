@@ -110,6 +110,13 @@ class ConflictReason(ReasonCode):
         "`FIRNLINE_HEAP_BYTES`.",
         "the committer has too little memory for it (FIRNLINE_HEAP_BYTES)",
     )
+    STREAMING_READERS = (
+        "streaming_readers",
+        "The snapshot of a conversion would stop streaming readers (`firnline.streaming-readers`). "
+        "The files are rewritten when that pays off.",
+        "a conversion would stop streaming readers (firnline.streaming-readers); its files are "
+        "rewritten when that pays off",
+    )
     OUTPUTS_GONE = (
         "outputs_gone",
         "The result's files do not exist: another committer refused it and removed them.",
