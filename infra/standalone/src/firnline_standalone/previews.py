@@ -28,7 +28,11 @@ from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_iceberg.expiry.refs import find_old_refs
-from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
+from firnline_iceberg.expiry.snapshot_selection import (
+    expiring_snapshots,
+    keep_for_streams,
+    preview_expiry,
+)
 from firnline_iceberg.metadata.entries import DataFileEntry
 from firnline_iceberg.removal.orphans import find_orphans, refuse_unclear
 from firnline_iceberg.scan.dangling_deletes import dangling_deletes
@@ -148,6 +152,7 @@ def _preview_expiry(
         return Preview(refused=why)
     retention_ms, least = configured_retention(settings)
     older_than_ms = min(order.older_than_ms, now_ms - retention_ms)
+    older_than_ms = keep_for_streams(table, settings, older_than_ms)
     refs = find_old_refs(table, configured_ref_rules(settings), now_ms).ref_names
     found = expiring_snapshots(table, older_than_ms, max(order.retain_last, least), now_ms, refs)
     gone = preview_expiry(table, found)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from firnline_domain.records.results import ExpiryPreview
-from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
+from firnline_iceberg.expiry.snapshot_selection import (
+    expiring_snapshots,
+    keep_for_streams,
+    preview_expiry,
+)
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.types import LongType, NestedField
 
 from tests.kit.memory_catalog import MemoryCatalog, MemoryTables
@@ -67,3 +73,42 @@ def test_what_a_tag_points_at_stays(catalog: MemoryCatalog, table: Table) -> Non
     table.manage_snapshots().create_tag(first, "kept").commit()
     assert 1 not in ids(catalog)
     assert 0 in ids(catalog)
+
+
+STREAMED = {"firnline.streaming-readers": "true"}
+
+
+def following(newest: Snapshot, *operations: Operation, later_ms: int) -> list[Snapshot]:
+    """Snapshots upon `newest`, each so much later than the one before."""
+    made = [newest]
+    for number, operation in enumerate(operations, 1):
+        change = {
+            "snapshot_id": number,
+            "parent_snapshot_id": made[-1].snapshot_id,
+            "timestamp_ms": made[-1].timestamp_ms + later_ms,
+            "summary": Summary(operation),
+        }
+        made.append(made[-1].model_copy(update=change))
+    return made[1:]
+
+
+@pytest.mark.parametrize("later_ms", [7, -7])  # of a maintainer whose clock is behind
+def test_a_stream_keeps_the_newest_rows_and_all_that_followed(
+    catalog: MemoryCatalog, table: Table, later_ms: int
+) -> None:
+    """A reader that has read all stands there, and goes on from one snapshot to the next."""
+    found = loaded(catalog)
+    [*_, newest] = found.snapshots
+    assert keep_for_streams(found, STREAMED, NOW) == newest.timestamp_ms
+    replaced = following(newest, Operation.REPLACE, Operation.DELETE, later_ms=later_ms)
+    snapshots = [*found.snapshots, *replaced]
+    refs = {"main": found.metadata.refs["main"].model_copy(update={"snapshot_id": 2})}
+    metadata = found.metadata.model_copy(update={"snapshots": snapshots, "refs": refs})
+    after = dataclasses.replace(found, metadata=metadata)
+    cut_off = keep_for_streams(after, STREAMED, NOW)
+    gone = {one.snapshot_id for one in expiring_snapshots(after, cut_off, 1, NOW)}
+    assert gone == {one.snapshot_id for one in found.snapshots} - {newest.snapshot_id}
+    assert keep_for_streams(after, STREAMED, 5) == 5
+    assert keep_for_streams(after, {}, NOW) == NOW
+    orphaned = metadata.model_copy(update={"snapshots": replaced})
+    assert keep_for_streams(dataclasses.replace(found, metadata=orphaned), STREAMED, NOW) == NOW

@@ -15,7 +15,11 @@ from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.settings.in_force import with_namespace
 from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
 from firnline_domain.settings.thresholds import ExpiryMode, Thresholds, resolve_thresholds
-from firnline_iceberg.expiry.snapshot_selection import expiring_snapshots, preview_expiry
+from firnline_iceberg.expiry.snapshot_selection import (
+    expiring_snapshots,
+    keep_for_streams,
+    preview_expiry,
+)
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.metadata.partition_tally import partition_changes
@@ -132,9 +136,10 @@ class CatalogLake:
             return FirstExpiry(count, reason=why)
         grace_ms = limits.expire_grace_ms if limits.expire is ExpiryMode.CAREFUL else 0
         begins_ms = now_ms + grace_ms
-        gone = expiring_snapshots(
-            whole, begins_ms - limits.retention_ms, limits.min_snapshots, begins_ms
+        older_than_ms = keep_for_streams(
+            whole, self._settings_of(whole), begins_ms - limits.retention_ms
         )
+        gone = expiring_snapshots(whole, older_than_ms, limits.min_snapshots, begins_ms)
         return FirstExpiry(count, preview_expiry(whole, gone), grace_ms)
 
     def properties(self, name: Name) -> Mapping[str, str]:

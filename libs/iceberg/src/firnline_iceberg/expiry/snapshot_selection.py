@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
 from firnline_domain.base.numbers import whole_range
@@ -10,13 +10,15 @@ from firnline_domain.base.values import MAX_AMOUNT, bound_amount
 from firnline_domain.identity import MAIN
 from firnline_domain.records.parts.summaries import number_in
 from firnline_domain.records.results import ExpiryPreview
+from firnline_domain.settings.thresholds import resolve_thresholds
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 MAX_REF_AGE = "history.expire.max-ref-age-ms"
 _AGE = whole_range(0, MAX_AMOUNT)
+_ADD_ROWS = (Operation.APPEND, Operation.OVERWRITE)
 _REMOVED_FILES = ("deleted-data-files", "removed-delete-files")
 _REMOVED_BYTES = "removed-files-size"
 
@@ -46,6 +48,20 @@ def expiring_snapshots(
     kept |= young - reached
     gone = [snapshot for snapshot in table.snapshots if snapshot.snapshot_id not in kept]
     return sorted(gone, key=lambda one: one.timestamp_ms)
+
+
+def keep_for_streams(table: LoadedTable, settings: Mapping[str, str], older_than_ms: int) -> int:
+    """Return the cut-off, moved back for `firnline.streaming-readers`: a reader that has read all
+    stands at the newest snapshot that added rows, whatever followed it, and cannot continue unless
+    all from there to the head are retained."""
+    if not resolve_thresholds(settings).streaming_readers:
+        return older_than_ms
+    needed_ms = older_than_ms
+    for one in table.ancestors(table.head_id(MAIN)):
+        needed_ms = min(needed_ms, one.timestamp_ms)
+        if one.summary is not None and one.summary.operation in _ADD_ROWS:
+            return needed_ms
+    return older_than_ms  # no reader can continue
 
 
 def expired_ref_names(table: LoadedTable, now_ms: int) -> list[str]:

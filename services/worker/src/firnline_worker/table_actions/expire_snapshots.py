@@ -48,6 +48,7 @@ from firnline_iceberg.expiry.refs import NO_REFS, OldRefs, find_old_refs, remove
 from firnline_iceberg.expiry.snapshot_selection import (
     expired_ref_names,
     expiring_snapshots,
+    keep_for_streams,
     preview_expiry,
 )
 from firnline_iceberg.expiry.unused_schemas import Unused, unused_metadata
@@ -173,13 +174,17 @@ class Expirer:
         order = replace(order, retain_last=max(order.retain_last, least))
         refs = find_old_refs(table, configured_ref_rules(settings), _asked_ms(order, now_ms))
         if order.begins_at_ms is not None:
-            older_than_ms = min(order.older_than_ms, order.begins_at_ms - retention_ms)
+            older_than_ms = keep_for_streams(
+                table, settings, min(order.older_than_ms, order.begins_at_ms - retention_ms)
+            )
             gone = expiring_snapshots(
                 table, older_than_ms, order.retain_last, order.begins_at_ms, refs.ref_names
             )
             return self._announce(order, table, preview_expiry(table, gone))
         keep = {*order.protected_snapshot_ids, *self.protected(order.table.key)}
-        older_than_ms = min(agreed_ms(order, now_ms), now_ms - retention_ms)
+        older_than_ms = keep_for_streams(
+            table, settings, min(agreed_ms(order, now_ms), now_ms - retention_ms)
+        )
         table, refs = self._remove_old_refs(table, order, refs)
         gone = expiring_snapshots(table, older_than_ms, order.retain_last, now_ms)
         if len(gone) > (most := MAX_COMMITS * MAX_SNAPSHOTS):
