@@ -12,6 +12,7 @@ from firnline_domain.commits.conflicts import Conflict, Judgement, judge_result
 from firnline_domain.identity import Scope
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
+from firnline_domain.settings.thresholds import resolve_thresholds
 from firnline_iceberg.commit.pinned_head import PinnedHead
 from firnline_iceberg.removal.removal import shares_files
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -108,6 +109,9 @@ class Examiner:
         numbers = [n for n, group in enumerate(result.groups) if group.converts and n not in lost]
         if not numbers:
             return {}
+        if resolve_thresholds(at.table.properties).streaming_readers:
+            text = "firnline.streaming-readers=true"
+            return dict.fromkeys(numbers, Conflict(ConflictReason.STREAMING_READERS, text))
         found = self.conversions.make(at, result, numbers, into.written)
         if isinstance(found, Conflict):
             return dict.fromkeys(numbers, found)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
 from firnline_deletes.unsupported_files import SENTENCES
+from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_iceberg.metadata.entries import FileEntry
 from firnline_iceberg.metadata.partition_text import is_source_dropped
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -103,6 +104,7 @@ REFUSED: dict[str, str] = {
     "already_committed": "Kafka delivered the task again after its commit.",
     "trigger_gone": "The snapshot at which the task was scheduled was expired or rolled back, so "
     "it is unknown whether the task was done. The planner decides again.",
+    "streaming_readers": ConflictReason.STREAMING_READERS.meaning,
     "paused": "A person paused maintenance while the task waited. `firnline resume` ends the "
     "pause.",
     "duplicate_files": "A data or delete file is in the table twice. A rewrite removes files by "

@@ -24,6 +24,7 @@ from firnline_domain.records.parts.tallies import target_bytes_of
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.parquet import readable_properties
+from firnline_domain.settings.thresholds import resolve_thresholds
 from firnline_iceberg.commit.hidden_history import KnownAncestries
 from firnline_iceberg.outputs import conversion_progress as mark_files
 from firnline_iceberg.outputs import write_ahead_list
@@ -123,6 +124,7 @@ class Rewriter:
         number."""
         clock = TaskClock(self.now_ms())
         table = self.tables.load(order.table)
+        self._refuse_conversion(table, order)
         head = table.head(order.ref)
         note(head.snapshot_id)
         files = partial(self.snapshots.get_or_read, table, head.snapshot_id)
@@ -165,6 +167,14 @@ class Rewriter:
         except (Py4JJavaError, CapturedException) as error:
             raise refusal_after(reason, why, error) from error
         return report.handed_over_result(task, reason, snapshot_id, self.now_ms())
+
+    def _refuse_conversion(self, table: LoadedTable, order: RewriteFiles) -> None:
+        """Raise TaskRefused if streaming readers were set since a conversion was ordered."""
+        if order.action != Action.CONVERT:
+            return
+        if resolve_thresholds(settings_of(self.tables, table, order.policies)).streaming_readers:
+            text = "they would stop at the snapshot (firnline.streaming-readers)"
+            raise TaskRefused(Reason.STREAMING_READERS, text, retryable=True)
 
     def _sort(self, task: TaskContext, live: LiveFiles) -> RewriteFinished:
         """Sort, or return a result without groups if nothing is to be sorted: no file is, or they
