@@ -146,7 +146,7 @@ RULE_TEXTS = {
     "held_snapshots": (
         f"{snapshots.FRUITLESS} expiries in a row found nothing, and the oldest snapshot is "
         f"{snapshots.HELD_RETENTIONS:g} times as old as the retention.",
-        "Remove tags and branches.",
+        "Remove tags and branches. Unset `firnline.streaming-readers` if no stream is read.",
     ),
 }
 

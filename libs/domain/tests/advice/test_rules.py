@@ -333,6 +333,15 @@ def test_large_metadata_is_mended_where_it_grows(
     assert words in found.remedy
 
 
+@pytest.mark.parametrize("streamed", ["true", "false"])
+def test_snapshots_that_streaming_readers_hold_are_theirs(streamed: str) -> None:
+    name, work = "firnline.streaming-readers", ExpiryWork(fruitless=FRUITLESS)
+    held = known(oldest_snapshot_ms=OLD, expiry=work, settings={name: streamed})
+    found = RULES["held_snapshots"](held, 1.0)
+    assert found is not None
+    assert (name in found.remedy) == (streamed == "true")
+
+
 def test_every_rule_is_tested_and_has_a_row_in_the_documentation() -> None:
     assert {rule for rule, _, _ in CASES} == set(RULES)
     page = (Path(__file__).parents[4] / "docs/reference/recommendations.md").read_text()

@@ -107,8 +107,8 @@ def _expiry_remedy(known: Known) -> str:
 
 
 def held_snapshots(known: Known, ease: float) -> RuleFinding | None:
-    """Find old snapshots that several expiries could not remove, because tags and branches retain
-    them."""
+    """Find old snapshots that several expiries could not remove, because tags, branches or
+    streaming readers retain them."""
     counters, fruitless = known.table.counters, known.table.work.expiry.fruitless
     if counters.oldest_snapshot_ms is None or fruitless < FRUITLESS:
         return None
@@ -116,10 +116,18 @@ def held_snapshots(known: Known, ease: float) -> RuleFinding | None:
     retentions = age_ms / max(known.limits.retention_ms, HOUR_MS)
     if retentions < HELD_RETENTIONS * ease:
         return None
+    remedy = (
+        "remove the tags and branches that are no longer needed, or let them end "
+        "(max-ref-age-ms); files that they alone reach stay in storage"
+    )
+    if known.limits.streaming_readers:
+        remedy += (
+            ". firnline.streaming-readers=true keeps all snapshots since rows were last added: "
+            "unset it if no stream reads the table"
+        )
     return RuleFinding(
         f"the oldest snapshot is {age_ms / DAY_MS:,.1f} days old and cannot be expired",
-        "remove the tags and branches that are no longer needed, or let them end "
-        "(max-ref-age-ms); files that they alone reach stay in storage",
+        remedy,
         {"retentions": retentions, "fruitless_expiries": fruitless},
         {"retentions": HELD_RETENTIONS, "fruitless_expiries": FRUITLESS},
         lead=retentions,
