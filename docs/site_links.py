@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 OUTSIDE = {
     str(path.relative_to(ROOT)): "project/" + str(path.relative_to(ROOT)).replace("README", "index")
     for path in [
-        *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY")),
+        *(path for path in ROOT.glob("*.md") if path.stem != "README"),
         *ROOT.glob("tests/*/README.md"),
         *ROOT.glob("bench/results/*.md"),
     ]
@@ -64,6 +64,23 @@ def relink(page: str, text: str) -> str:
     parts = FENCED.split(text)  # every second one is code
     parts[::2] = [LINK.sub(replace, part) for part in parts[::2]]
     return "".join(parts)
+
+
+def list_pages(items: Any) -> str:
+    """Return the menu as llmstxt.org describes: a heading per section, and its pages as links."""
+    return "".join(
+        f"\n## {item.title}\n\n{list_pages(item.children)}"
+        if item.is_section
+        else f"- [{item.title}]({item.url or './'})\n"
+        for item in items
+    )
+
+
+def on_nav(nav: Any, config: Any, files: Any) -> None:
+    from mkdocs.structure.files import File
+
+    text = f"# {config.site_name}\n\n> {config.site_description}\n\n{list_pages(nav.items)}"
+    files.append(File.generated(config, "llms.txt", content=text))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -33,3 +34,11 @@ def test_every_page_is_in_the_menu() -> None:
 )  # fmt: skip
 def test_links_lead_to_pages_of_the_site(page: str, text: str, relinked: str) -> None:
     assert SITE["relink"](page, text) == relinked
+
+
+def test_the_menu_is_listed_for_language_models() -> None:
+    home = SimpleNamespace(is_section=False, title="Home", url="")
+    page = SimpleNamespace(is_section=False, title="Quick start", url="get-started/quick-start/")
+    section = SimpleNamespace(is_section=True, title="Get started", children=[page])
+    expected = "- [Home](./)\n\n## Get started\n\n- [Quick start](get-started/quick-start/)\n"
+    assert SITE["list_pages"]([home, section]) == expected
