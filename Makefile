@@ -44,6 +44,11 @@ dist: setup ## One wheel of all members, with the `firnline` command: DIST=folde
 	$(BIN)/python -m uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir $(DIST)
 	@rm -rf build firnline.egg-info
 
+VERSION ?=
+.PHONY: release
+release: setup ## A release of HEAD in dist/: wheel, sdist, chart, SBOM, notes, checksums: VERSION=0.1.0
+	$(BIN)/python infra/release.py "$(VERSION)"
+
 # DISTRIBUTE=loadgroup WORKERS=2: tests that share a server run on one worker (tests/kit/groups.py).
 WORKERS ?= 3
 DISTRIBUTE ?= loadfile

@@ -1,12 +1,14 @@
-"""The distribution as a stranger installs it: one wheel, narrow extras, the command."""
+"""The distribution as a stranger installs it, and what a release consists of."""
 
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -105,6 +107,64 @@ def test_a_gateway_comes_without_spark(wheel: Path, tmp_path: Path) -> None:
 def test_every_data_file_is_in_the_wheel(wheel: Path) -> None:
     tracked = run("git", "ls-files", "*/src/*").splitlines()
     assert {path.partition("/src/")[2] for path in tracked} <= set(ZipFile(wheel).namelist())
+
+
+def clone_repository(folder: Path) -> Path:
+    """Clone HEAD with what is changed here, all committed."""
+    commit = run("git", "stash", "create").strip() or run("git", "rev-parse", "HEAD").strip()
+    run("git", "clone", "--quiet", "--shared", "--no-checkout", "--no-tags", ROOT, folder)
+    run("git", "-C", folder, "checkout", "--quiet", "--detach", commit)
+    return folder
+
+
+def release(clone: Path, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
+    """Build it as `make release` does."""
+    command = [sys.executable, clone / "infra/release.py", VERSION]
+    return subprocess.run(command, umask=umask, text=True, capture_output=True, timeout=240)
+
+
+def test_a_release_is_complete_and_the_same_each_time(tmp_path: Path) -> None:
+    dist, again = (clone_repository(tmp_path / name) / "dist" for name in ("one", "another"))
+    done = release(dist.parent)
+    assert done.returncode == 0, done.stderr
+    assert release(again.parent, umask=0o077).stdout == done.stdout
+    subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=dist, check=True)
+    stem, checked = f"firnline-{VERSION}", done.stdout.split()[1::2]
+    assert {*checked, "SHA256SUMS"} == {path.name for path in dist.iterdir()}
+    assert {*checked} == {
+        "RELEASE_NOTES.md",
+        *(stem + ending for ending in ("-py3-none-any.whl", ".tar.gz", ".tgz", ".cdx.json")),
+    }
+    with tarfile.open(dist / f"{stem}.tgz") as chart:
+        folder = ROOT / "infra/helm/firnline"
+        files = {str(path.relative_to(folder.parent)) for path in folder.rglob("*.*")}
+        assert {*chart.getnames()} >= files
+    notes = (dist / "RELEASE_NOTES.md").read_text()
+    assert notes.startswith("- **")
+    assert notes in (ROOT / "CHANGELOG.md").read_text()
+    components = json.loads((dist / f"{stem}.cdx.json").read_text())["components"]
+    scopes = {one["name"]: one["scope"] for one in components}
+    assert scopes["click"] == "required"
+    assert scopes["pyspark"] == scopes["iceberg-aws-bundle"] == "optional"
+    assert scopes["pytest"] == "excluded"
+
+
+def test_a_release_says_each_reason_against_it(tmp_path: Path) -> None:
+    clone = clone_repository(tmp_path / "clone")
+    run("git", "-C", clone, "tag", f"v{VERSION}")
+    stated = ["libs/domain/src/firnline_domain/version.py", "infra/helm/firnline/Chart.yaml"]
+    for path in (*stated, "CHANGELOG.md"):
+        text = (clone / path).read_text()
+        (clone / path).write_text(text.replace(VERSION, "9.9.9"))
+    done = release(clone)
+    assert done.returncode == 1
+    for reason in (
+        *(f"{path} says 9.9.9" for path in (*stated, "CHANGELOG.md")),
+        "the work tree has changes",
+        f"tag v{VERSION} exists",
+    ):
+        assert f"release {VERSION}: {reason}" in done.stderr
+    assert not (clone / "dist").exists()
 
 
 def required(names: Iterable[str]) -> set[str]:
