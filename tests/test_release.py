@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import yaml
 from firnline_domain.version import VERSION
 
 ROOT = Path(__file__).parents[1]
@@ -165,6 +167,27 @@ def test_a_release_says_each_reason_against_it(tmp_path: Path) -> None:
     ):
         assert f"release {VERSION}: {reason}" in done.stderr
     assert not (clone / "dist").exists()
+
+
+WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_pins_its_actions_and_has_no_more_rights_than_a_job_names(path: Path) -> None:
+    text = path.read_text()
+    actions = re.findall(r"uses: ([^.\s].*)", text)
+    assert actions
+    assert [
+        one for one in actions if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", one)
+    ] == []
+    assert yaml.safe_load(text)["permissions"] in ({}, {"contents": "read"})
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go builds actionlint")
+def test_workflows_pass_actionlint() -> None:
+    run("go", "run", ACTIONLINT, "-shellcheck=", "-pyflakes=", *WORKFLOWS)
 
 
 def required(names: Iterable[str]) -> set[str]:
