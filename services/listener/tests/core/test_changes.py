@@ -6,7 +6,7 @@ import pytest
 from firnline_domain.identity import TableName
 from firnline_iceberg.table.catalog_client import StoredMetadata
 from firnline_listener.core.changes import find_changes
-from firnline_listener.core.known_tables import KnownTables, Place
+from firnline_listener.core.known_tables import KnownTable, KnownTables, Place
 from firnline_listener.port import Doorbell
 from firnline_listener.sources.sweep import Sweep, SweepTimes
 
@@ -29,3 +29,16 @@ def test_names_that_are_asked_for_and_unknown_are_not_kept() -> None:
         assert not known.is_published(Doorbell("lake", (str(number),), "t"), place)
         assert known.names_in(place) == set()
     assert not known._names
+
+
+@pytest.mark.parametrize("path", ["s3://b/t#1/metadata/v1.json", "s3://b/v1.json", "//x", "s3://b"])
+def test_no_place_of_a_tables_metadata_stands_for_a_listing(path: str) -> None:
+    """One that may be read in two ways, or is not below a folder."""
+    known = KnownTables()
+    known.keep_table(KnownTable(TABLE, {}, None, 1, outline=b"x", location=path))
+    for namespace in ((), ("other",)):
+        listing = Doorbell("lake", namespace)
+        assert known.resolve(listing) == Place("lake", namespace)
+    odd = Doorbell("lake", metadata_location="s3://c/t?x/metadata/v1.json")
+    assert known.resolve(odd) == Place("lake")
+    known.forget(known.by_key[TABLE.key])

@@ -78,6 +78,13 @@ def test_another_body_is_refused_with_a_reason(source: HttpSource, body: Any) ->
     assert source.poll(0.01) == []
 
 
+@pytest.mark.parametrize("payload", ["lakekeeper", "polaris", "s3", "glue"])
+def test_a_body_that_is_nested_too_deep_is_refused(payload: str) -> None:
+    opened = open_http({"payload": payload, "key": KEY}, surroundings())
+    assert post(opened, b'{"a":' * 100_000)[0] == 400
+    opened.close()
+
+
 def test_a_long_body_is_refused(source: HttpSource) -> None:
     assert post(source, b" " * (BODY_BYTES + 1))[0] == 413
 

@@ -6,7 +6,7 @@ Nothing is stored here: after a restart the heads come from the topic `table-sta
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from firnline_domain.base.values import Value, field, replace
@@ -76,8 +76,8 @@ class KnownTables:
         self._names: defaultdict[Place, dict[str, str]] = defaultdict(dict)  # keys by name
         self._by_uuid: defaultdict[str, set[str]] = defaultdict(set)
         # By the folder of its metadata files; and the last one read, by the folder around its own.
-        self._by_folder: dict[FileAddress | None, TableName] = {}
-        self._neighbours: dict[FileAddress | None, TableName] = {}
+        self._by_folder: dict[FileAddress, TableName] = {}
+        self._neighbours: dict[FileAddress, TableName] = {}
 
     def fold_state(self, key: str, state: Any | None, _: int = 0) -> None:
         """Take in a record of `table-states`. The head is the newest that the planner has; all else
@@ -119,15 +119,17 @@ class KnownTables:
             self._keep_folder(known)
 
     def _keep_folder(self, known: KnownTable) -> None:
-        self._by_folder[_folder_above(known.location, 1)] = known.table
-        self._neighbours[_folder_above(known.location, 3)] = known.table
+        for kept, levels in ((self._by_folder, 1), (self._neighbours, 3)):
+            if (folder := _folder_above(known.location, levels)) is not None:
+                kept[folder] = known.table
 
     def forget(self, known: KnownTable) -> None:
         """Forget a table that was dropped."""
         self.by_key.pop(known.table.key, None)
         self._release_name(known)
         self._by_uuid[known.table.uuid].discard(known.table.key)
-        self._by_folder.pop(_folder_above(known.location, 1), None)
+        if (folder := _folder_above(known.location, 1)) is not None:
+            self._by_folder.pop(folder, None)
 
     def _release_name(self, known: KnownTable) -> None:
         place = place_of(known.table)
@@ -167,12 +169,12 @@ class KnownTables:
             return place
         location, catalog = doorbell.metadata_location, doorbell.catalog
         named = [self.by_key[key].table for key in self._by_uuid.get(doorbell.uuid, ())]
-        for table in (*named, self._by_folder.get(_folder_above(location, 1))):
-            if table is not None and catalog in (table.catalog, table.catalog_path):
+        for table in (*named, *_at_folder(self._by_folder, location, 1)):
+            if catalog in (table.catalog, table.catalog_path):
                 return place_of(table)
-        near = self._neighbours.get(_folder_above(location, 3))
-        if near is not None and catalog in (near.catalog, near.catalog_path):
-            return namespace_of(place_of(near))
+        for near in _at_folder(self._neighbours, location, 3):
+            if catalog in (near.catalog, near.catalog_path):
+                return namespace_of(place_of(near))
         return place
 
     def is_published(self, doorbell: Doorbell, place: Place) -> bool:
@@ -183,6 +185,15 @@ class KnownTables:
         if doorbell.metadata_location:
             return doorbell.metadata_location == known.location
         return doorbell.snapshot_id is not None and doorbell.snapshot_id == known.heads.get(MAIN)
+
+
+def _at_folder(
+    kept: Mapping[FileAddress, TableName], path: str, levels: int
+) -> Iterator[TableName]:
+    """Yield the table that is kept at the folder so many levels above a file, if there is one."""
+    folder = _folder_above(path, levels)
+    if folder is not None and folder in kept:
+        yield kept[folder]
 
 
 def _folder_above(path: str, levels: int) -> FileAddress | None:

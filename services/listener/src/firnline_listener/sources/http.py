@@ -97,7 +97,7 @@ class HttpSource:
         headers = {name.lower(): one for name, one in request.headers.items()}
         try:
             doorbells = self._hooks.parse(headers, body, self._hooks.catalog, self._hooks.only)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             metrics.count("doorbells_dropped", source=self._where.name)
             return _refuse(400, str(error))
         if self._waiting.qsize() + len(doorbells) > MAX_WAITING:
