@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.base.values import replace
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
@@ -40,6 +42,18 @@ def test_both_clocks_must_call_a_snapshot_old(ahead: int, waited: int, agreed: i
     ordered = NOW + ahead
     order = expire("t", TableName("u", ("db",), "t"), ordered - AGE, ordered)
     assert agreed_ms(order, NOW + waited) == agreed
+
+
+@pytest.mark.parametrize("at_ms", [-5, 1_700_000_000_000_000, 2**62])
+def test_a_result_tells_of_snapshots_of_any_date(at_ms: int) -> None:
+    """A writer that counts microseconds: the planner would not believe the whole result."""
+    unused: Any = None
+    order = expire("t", TableName("u", ("db",), "t"), NOW, NOW)
+    snapshot = SimpleNamespace(snapshot_id=1, timestamp_ms=at_ms)
+    table: Any = SimpleNamespace(snapshots=[snapshot], retains=lambda _: True)
+    expirer = Expirer(unused, unused, lambda _: (), "w", lambda: NOW)
+    result = expirer._result(order, table, table, 0, None)
+    assert RecordCodec().decode(encode_record(result)) == result
 
 
 class LeavesOut(MemoryTables):

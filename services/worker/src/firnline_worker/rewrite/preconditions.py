@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from firnline_domain.base.times import HOUR_MS
+from firnline_domain.base.times import CLOCKS_DIFFER_MS, HOUR_MS
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.partition import Reason
@@ -102,36 +102,42 @@ WAP_ID, PUBLISHED = "wap.id", "published-wap-id"
 
 def yield_to_writers(table: LoadedTable, ref: str, now_ms: int) -> None:
     """Raise TaskRefused `open_branch` or `unpublished_wap`, to be tried again later."""
-    since_ms = now_ms - property_ms(table, HOLD_OFF, HOLD_OFF_MS)
-    if branch := _branch_ahead(table, ref, since_ms):
+    hold_ms = property_ms(table, HOLD_OFF, HOLD_OFF_MS)
+
+    def is_recent(one: Snapshot) -> bool:
+        """Return False also for a snapshot that a writer's clock has dated far ahead."""
+        return now_ms - hold_ms < one.timestamp_ms <= now_ms + max(hold_ms, CLOCKS_DIFFER_MS)
+
+    if branch := _branch_ahead(table, ref, is_recent):
         raise TaskRefused("open_branch", f"branch {branch} is ahead of {ref}", retryable=True)
-    if staged := _staged_wap_id(table, since_ms):
+    if staged := _staged_wap_id(table, is_recent):
         raise TaskRefused("unpublished_wap", f"{WAP_ID} {staged} is not published", retryable=True)
 
 
-def _branch_ahead(table: LoadedTable, ref: str, since_ms: int) -> str | None:
-    """Return a branch whose head is younger than `since_ms` and descends from the head of `ref`;
-    None if there is none."""
+def _branch_ahead(
+    table: LoadedTable, ref: str, is_recent: Callable[[Snapshot], bool]
+) -> str | None:
+    """Return a branch whose head is recent and descends from the head of `ref`; None if there is
+    none."""
     head = table.head_id(ref)
     for name, other in table.metadata.refs.items():
         if name in (ref, MAIN) or other.snapshot_ref_type is not SnapshotRefType.BRANCH:
             continue
         line = list(table.ancestors(other.snapshot_id))
         ahead = any(one.snapshot_id == head for one in line[1:])
-        if ahead and line[0].timestamp_ms > since_ms:
+        if ahead and is_recent(line[0]):
             return name
     return None
 
 
-def _staged_wap_id(table: LoadedTable, since_ms: int) -> str | None:
-    """Return the `wap.id` of a snapshot younger than `since_ms` that no ref has reached yet; None
-    if there is none."""
+def _staged_wap_id(table: LoadedTable, is_recent: Callable[[Snapshot], bool]) -> str | None:
+    """Return the `wap.id` of a recent snapshot that no ref has reached yet; None if there is
+    none."""
     reached = [one for r in table.metadata.refs.values() for one in table.ancestors(r.snapshot_id)]
     published = {_summary_value(one, PUBLISHED) for one in reached} | {
         _summary_value(one, WAP_ID) for one in reached
     }
-    staged = (one for one in table.snapshots if one.timestamp_ms > since_ms)
-    ids = (_summary_value(one, WAP_ID) for one in staged)
+    ids = (_summary_value(one, WAP_ID) for one in table.snapshots if is_recent(one))
     return next((wap_id for wap_id in ids if wap_id and wap_id not in published), None)
 
 

@@ -16,7 +16,7 @@ from threading import Lock
 from cachetools import FIFOCache
 from firnline_adapters.observability.logs import Log
 from firnline_domain.base.times import DAY_MS
-from firnline_domain.base.values import replace
+from firnline_domain.base.values import moment_near, replace
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.expiry import ExpiryReason
@@ -380,7 +380,7 @@ class Expirer:
         reason: str | None,
         numbers: Mapping[str, int] = NOTHING,
     ) -> SnapshotsExpired:
-        times = [snapshot.timestamp_ms for snapshot in after.snapshots]
+        times = [moment_near(snapshot.timestamp_ms) for snapshot in after.snapshots]
         return SnapshotsExpired(
             task_id=order.task_id,
             table=order.table,
