@@ -60,7 +60,8 @@ def export_head(folder: Path) -> None:
 
 
 def write_archive(target: Path, folder: Path, seconds: int) -> None:
-    """Write a folder into a .tar.gz whose bytes depend on names and contents only."""
+    """Write a folder, with the files that links lead to, into a .tar.gz whose bytes depend on names
+    and contents only."""
 
     def reset(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         entry.uid = entry.gid = 0
@@ -71,9 +72,10 @@ def write_archive(target: Path, folder: Path, seconds: int) -> None:
     with (
         target.open("wb") as file,
         gzip.GzipFile("", "wb", mtime=seconds, fileobj=file) as compressed,
-        tarfile.open(fileobj=compressed, mode="w") as archive,
+        tarfile.open(fileobj=compressed, mode="w", dereference=True) as archive,
     ):
-        for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+        found = os.walk(folder, followlinks=True)
+        for path in sorted(Path(parent, name) for parent, _, names in found for name in names):
             archive.add(path, path.relative_to(folder.parent), filter=reset)
 
 

@@ -22,6 +22,7 @@ from firnline_domain.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+BOARDS = [*ROOT.glob("infra/observability/boards/*")]
 EXTRAS = PROJECT["optional-dependencies"]
 MEMBERS = [*ROOT.glob("*/src/firnline_*"), *ROOT.glob("*/*/src/firnline_[a-z]*")]
 UV = (sys.executable, "-m", "uv", "--quiet", "--offline")  # `make setup` has filled its cache
@@ -137,10 +138,13 @@ def test_a_release_is_complete_and_the_same_each_time(tmp_path: Path) -> None:
         "RELEASE_NOTES.md",
         *(stem + ending for ending in ("-py3-none-any.whl", ".tar.gz", ".tgz", ".cdx.json")),
     }
-    with tarfile.open(dist / f"{stem}.tgz") as chart:
-        folder = ROOT / "infra/helm/firnline"
-        files = {str(path.relative_to(folder.parent)) for path in folder.rglob("*.*")}
-        assert {*chart.getnames()} >= files
+    with tarfile.open(dist / f"{stem}.tgz") as chart:  # its alerts and boards are links
+        boards = {f"firnline/files/{path.parent.name}/{path.name}" for path in BOARDS}
+        assert {*chart.getnames()} >= {"firnline/Chart.yaml", "firnline/files/alerts.yaml"} | boards
+        assert all(one.isfile() for one in chart)
+    with tarfile.open(dist / f"{stem}.tar.gz") as sdist:  # uv asks for each member of the workspace
+        members = run("git", "ls-files", "*pyproject.toml").splitlines()
+        assert {f"{stem}/{path}" for path in members} <= {*sdist.getnames()}
     notes = (dist / "RELEASE_NOTES.md").read_text()
     assert notes.startswith("- **")
     assert notes in (ROOT / "CHANGELOG.md").read_text()
