@@ -161,7 +161,15 @@ def test_stores_that_have_several_names_are_one() -> None:
     assert places_of("abfss://c@acc.dfs.core.windows.net/t") & places_of(
         "wasbs://c@ACC.blob.core.windows.net/t/"
     )
-    assert places_of("hdfs://nn:8020/w/t") & places_of("hdfs:///w/t")
+    for other in (
+        "hdfs:///w/t",
+        "viewfs://c/w/t",
+        "webhdfs://nn:9870/w/t",
+        "/w/t",
+        "HDFS://NN/w/t",
+    ):
+        assert places_of("hdfs://nn:8020/w/t") & places_of(other), other
+    assert not places_of("hdfs://nn:8020/w/t") & places_of("file:/w/t")
     assert places_of("gcs://b/t") & places_of("gs://b/t")
 
 

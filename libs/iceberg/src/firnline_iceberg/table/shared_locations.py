@@ -46,10 +46,9 @@ FEW: Final = 8  # tables that are loaded without other threads
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _LOCAL = frozenset({"", "file"})
 _AZURE = {"abfs": "azure", "abfss": "azure", "wasb": "azure", "wasbs": "azure"}
-_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", **_AZURE}
-_ONE_NAMESPACE = frozenset(
-    {"hdfs", "viewfs", "webhdfs"}
-)  # the host may be left out, or be an alias
+# The host may be left out, or be an alias.
+_HDFS = dict.fromkeys(("hdfs", "viewfs", "webhdfs", "swebhdfs"), "hdfs")
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", **_AZURE, **_HDFS}
 
 
 class NamedTables(Protocol):
@@ -137,7 +136,9 @@ def places_of(path: str) -> frozenset[Folder]:
     if scheme in _LOCAL:
         if rest.startswith("//"):
             rest = "/" + rest[2:].partition("/")[2]  # file://localhost/x
-        return frozenset(_local_folder(one) for one in (rest, unquote(rest)))
+        local = frozenset(_local_folder(one) for one in (rest, unquote(rest)))
+        # Without a scheme it is Hadoop's default store for some readers.
+        return local if scheme else local | places_of(f"hdfs:///{rest}")
     authority, _, below = rest.removeprefix("//").partition("/")
     store = f"{_ALIASES.get(scheme, scheme)}://{_normal_authority(scheme, authority)}"
     segments = [one for one in below.split("/") if one]
@@ -151,7 +152,7 @@ def places_of(path: str) -> frozenset[Folder]:
 
 
 def _normal_authority(scheme: str, authority: str) -> str:
-    if scheme in _ONE_NAMESPACE:
+    if scheme in _HDFS:
         return ""
     if scheme in _AZURE:  # the same account by its blob and its dfs host
         container, _, host = authority.partition("@")
