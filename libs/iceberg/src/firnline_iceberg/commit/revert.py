@@ -22,7 +22,7 @@ from firnline_iceberg.commit.hidden_history import hides_history
 from firnline_iceberg.commit.pinned_head import changed_by
 from firnline_iceberg.commit.previous_state import knowing_before
 from firnline_iceberg.commit.rewrite import claimed_task_ids
-from firnline_iceberg.metadata.entries import EntryStatus, FileEntry
+from firnline_iceberg.metadata.entries import DataFileEntry, EntryStatus, FileEntry
 from firnline_iceberg.storage.errors import storage_error
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
@@ -119,10 +119,24 @@ def undo_of(table: LoadedTable, ref: str, task_id: str) -> UndoPlan | CannotUndo
         )
     mine = [place for place, one in enumerate(history) if task_id in claimed_task_ids(one.summary)]
     upto = history[: mine[-1] + 1]  # a handover commits twice, and others may come in between
-    later = [one for one in upto if task_id not in claimed_task_ids(one.summary)]
+    later = [
+        one
+        for one in upto
+        if task_id not in claimed_task_ids(one.summary) or _adds_rows(table, one)
+    ]
     if later:
         return _refuse_later_commits(later)
     return _plan_undo(table, ref, upto)
+
+
+def _adds_rows(table: LoadedTable, snapshot: Snapshot) -> bool:
+    """Return True for a snapshot with more rows than were in the files that it removed: a writer's,
+    whatever its summary says, even with the signature of one of ours."""
+    rows = {True: 0, False: 0}
+    for entry in changed_by(table, snapshot.snapshot_id):
+        if isinstance(entry, DataFileEntry):
+            rows[entry.is_live] += entry.records
+    return rows[True] > rows[False]
 
 
 def give_back(tables: Tables, table: TableName, undo: UndoPlan) -> bool:
