@@ -18,7 +18,6 @@ from firnline_iceberg.table.shared_locations import (
     NAMES_AGE_S,
     Neighbours,
     outside_rule,
-    places_of,
     refuse_shared,
 )
 
@@ -138,39 +137,6 @@ def test_links_of_local_files_are_followed(catalog: RestCatalog, tmp_path: Path)
     ):
         catalog.put(("dev", "t"), location)
         assert refused(catalog).startswith("shared_location"), location
-
-
-def test_no_location_is_too_odd_to_be_compared() -> None:
-    for text in (
-        "",
-        "s3:",
-        "s3://",
-        "file:",
-        "x",
-        "\0",
-        "\ud800",
-        "file:///\ud800\0",
-        "a" * 9_000,
-        "::",
-        "s3:///x",
-    ):
-        assert places_of(text)
-
-
-def test_stores_that_have_several_names_are_one() -> None:
-    assert places_of("abfss://c@acc.dfs.core.windows.net/t") & places_of(
-        "wasbs://c@ACC.blob.core.windows.net/t/"
-    )
-    for other in (
-        "hdfs:///w/t",
-        "viewfs://c/w/t",
-        "webhdfs://nn:9870/w/t",
-        "/w/t",
-        "HDFS://NN/w/t",
-    ):
-        assert places_of("hdfs://nn:8020/w/t") & places_of(other), other
-    assert not places_of("hdfs://nn:8020/w/t") & places_of("file:/w/t")
-    assert places_of("gcs://b/t") & places_of("gs://b/t")
 
 
 @pytest.mark.parametrize(
