@@ -46,8 +46,11 @@ dist: setup ## One wheel of all members, with the `firnline` command: DIST=folde
 
 VERSION ?=
 .PHONY: release
-release: setup ## A release of HEAD in dist/: wheel, sdist, chart, SBOM, notes, checksums: VERSION=0.1.0
+release: setup ## A release of HEAD in dist/: wheel, sdist, chart, SBOM, notes, checksums, and images: VERSION=0.1.0; IMAGES= for none
 	$(BIN)/python infra/release.py "$(VERSION)"
+	@if [ -n "$(IMAGES)" ] && $(DOCKER) info >/dev/null 2>&1; then \
+	  $(MAKE) images sbom TAG="$(VERSION)" DIST=dist/images; \
+	else echo "release: no images, which need an engine (DOCKER=$(DOCKER)) and their names (IMAGES=$(IMAGES))"; fi
 
 # DISTRIBUTE=loadgroup WORKERS=2: tests that share a server run on one worker (tests/kit/groups.py).
 WORKERS ?= 3
@@ -145,7 +148,7 @@ format: setup ## Let ruff write the format
 
 .PHONY: types
 types: setup ## mypy, strict
-	$(BIN)/mypy $(addsuffix /src,$(MEMBERS)) bench
+	$(BIN)/mypy $(addsuffix /src,$(MEMBERS)) bench infra/release.py
 
 .PHONY: bench-start
 bench-start: setup ## Cold start: up to ready, commit to first byte read
