@@ -1,0 +1,148 @@
+"""Spark Structured Streaming with `firnline.streaming-readers`: rewrites and expiry never stop the
+query, and it has each appended row once. Without the property it can stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from firnline_domain.base.values import replace
+from firnline_domain.errors import TaskRefused
+from firnline_domain.records.results import RewriteFinished
+from firnline_iceberg.table.catalog_client import Tables
+from firnline_worker.rewrite.rewriter import Rewriter
+from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.table_actions.expire_snapshots import Expirer
+from pyspark.errors import StreamingQueryException
+
+from tests.integration.worker.lab import Lab, now_ms
+from tests.kit.expiries import expire
+from tests.meddling import Meddler
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+PROPERTY = "firnline.streaming-readers"
+
+
+@dataclass
+class Stream:
+    """A query that goes on until the test ends; it skips what upserts bring, as its owner says."""
+
+    lab: Lab
+    appended: list[int] = field(default_factory=list)
+    query: Any = None
+    catalog: str = "lake"
+
+    def fill(self, **properties: str) -> None:
+        """A table of several files."""
+        self.lab.create("id BIGINT NOT NULL, at STRING", **properties)
+        for _ in range(6):
+            self.append()
+
+    def append(self) -> None:
+        number = len(self.appended) + 1
+        self.lab.sql(f"INSERT INTO {{t}} SELECT {number}, '2026-01-01'")
+        self.appended.append(number)
+
+    def upsert(self, number: int) -> None:
+        self.lab.equality_delete(["id"], f"({number})", f"({number}, '2999-01-01')")
+
+    def start(self) -> None:
+        read = self.lab.spark.readStream.format("iceberg")
+        read = read.option("streaming-skip-overwrite-snapshots", "true")
+        frame = read.load(f"{self.catalog}.{self.lab.namespace}.t").select("id")
+        self.query = frame.writeStream.format("memory").queryName(self.lab.namespace).start()
+
+    def read(self) -> list[int]:
+        """The rows that it has brought. Raises StreamingQueryException if it has stopped."""
+        self.query.processAllAvailable()
+        return sorted(row[0] for row in self.lab.spark.table(self.lab.namespace).collect())
+
+    def operations(self) -> dict[int, str]:
+        """Of all snapshots but the writers', in order, by id."""
+        return {
+            one.snapshot_id: one.summary.operation.value
+            for one in self.lab.table().snapshots
+            if one.summary and "firnline.version" in one.summary.additional_properties
+        }
+
+
+@pytest.fixture
+def stream(lab: Lab) -> Iterator[Stream]:
+    made = Stream(lab)
+    yield made
+    if made.query is not None:
+        made.query.stop()
+
+
+@pytest.fixture
+def act(
+    lab: Lab,
+    tables: Tables,
+    java: JavaTables,
+    rewritten: Callable[..., RewriteFinished],
+) -> Callable[[str], Any]:
+    """Carries out an action as a worker does, with the commit of a rewrite."""
+
+    def run(action: str) -> Any:
+        at_ms = now_ms()
+        if action == "expire":
+            expirer = Expirer(tables, java, lambda _: (), "w1", now_ms)
+            return expirer.expire(expire("e1", lab.name, at_ms, at_ms, agreed=True))
+        return rewritten(action=action)
+
+    return run
+
+
+def test_a_stream_goes_on_beside_rewrites_and_expiry(
+    stream: Stream, act: Callable[[str], Any], rewriter: Rewriter, lab: Lab
+) -> None:
+    stream.fill(**{PROPERTY: "true"})
+    stream.start()
+    assert stream.read() == stream.appended
+    stream.upsert(3)
+    with pytest.raises(TaskRefused) as refused:
+        rewriter.rewrite(replace(lab.order(), action="convert", min_dead_ratio=1.0), lambda _: None)
+    assert (refused.value.reason, refused.value.retryable) == ("streaming_readers", True)
+    stream.append()
+    assert stream.read() == stream.appended
+    act("compact")
+    assert act("expire").expired > 0  # the reader has read all: what it stands on is old
+    assert stream.read() == stream.appended
+    stream.append()
+    assert stream.read() == stream.appended
+    assert [*stream.operations().values()] == ["replace"]
+
+
+def test_without_the_property_an_expiry_stops_it(stream: Stream, act: Callable[[str], Any]) -> None:
+    stream.fill()
+    stream.start()
+    assert stream.read() == stream.appended
+    act("compact")
+    act("expire")
+    with pytest.raises(StreamingQueryException, match="the snapshot was expired or removed"):
+        stream.read()
+
+
+@pytest.mark.long
+def test_no_request_tells_of_a_stream(stream: Stream, meddler: Meddler) -> None:
+    """A batch read sends a report, and a stream loads the table: so does whoever looks at it."""
+    conf, stream.catalog = stream.lab.spark.conf, f"m{meddler.server_address[1]}"
+    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "rest", ".uri": meddler.uri}
+    for key, value in {**settings, ".cache-enabled": "false"}.items():
+        conf.set(f"spark.sql.catalog.{stream.catalog}{key}", value)
+
+    def reports() -> int:
+        time.sleep(1.0)  # they are sent aside
+        return sum(path.endswith("/metrics") for _, path in meddler.calls)
+
+    stream.fill()
+    stream.start()
+    assert stream.read() == stream.appended
+    stream.append()
+    assert stream.read() == stream.appended
+    assert reports() == 0
+    assert stream.lab.spark.table(f"{stream.catalog}.{stream.lab.namespace}.t").count() > 0
+    assert reports() == 1
