@@ -17,17 +17,25 @@ from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.state.debt import debt_added_by, debt_of
-from firnline_domain.counters.state.work import Partition, PartitionWork, Table, TableWork
+from firnline_domain.counters.state.work import (
+    KEY_SHARE,
+    Partition,
+    PartitionWork,
+    Table,
+    TableWork,
+)
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.cost.read_cost import burden_of
+from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
+from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.records.parts.dead_rows import build_histogram
 from firnline_domain.records.parts.tallies import FileTally, SizeClass, Tally, size_class
 from firnline_domain.records.results import DeleteKind
-from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry, EntryStatus
 from firnline_iceberg.scan.planning import LiveFiles
 from firnline_worker.plan.planning import plan
@@ -97,7 +105,7 @@ class UpsertTable:
     def rest(self, until_ms: int) -> None:
         """Let time pass, and do what the planner orders meanwhile."""
         while True:
-            decision = decide_rewrite(_TABLE, self.partition, self.limits, self.now_ms)
+            decision = decide_rewrite(self._given)
             if decision.order:
                 self._rewrite(decision)
                 continue
@@ -114,6 +122,11 @@ class UpsertTable:
         """As the planner counts it."""
         counters = PartitionCounters(SCOPE, 1, 1, self._holds, changed_ms=self.now_ms - HOUR_MS)
         return Partition(counters, self.work)
+
+    @property
+    def _given(self) -> PolicyInput:
+        costs = cost_model(self.limits)
+        return PolicyInput(_TABLE, self.limits, costs, self.now_ms, self.partition)
 
     @property
     def amplification(self) -> float:
@@ -147,8 +160,8 @@ class UpsertTable:
         self.work = after_change(self.work, debt, added, self.now_ms)  # type: ignore[arg-type]
 
     def _rewrite(self, decision: Decision) -> None:
-        told = with_numbers(_TABLE, self.partition, decision, self.limits, self.now_ms)
-        _, task = order_for(_TABLE, self.partition, told, self.limits, self.now_ms)
+        told = with_numbers(self._given, decision)
+        _, task = order_for(self._given, told)
         self.orders.append(told)
         self.work = after_order(self.work)
         made = plan(

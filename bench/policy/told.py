@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from firnline_domain.base.values import Value
-from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
+from firnline_domain.policy.cost_model import FIRNLINE, Work
 from firnline_domain.records.events import RewriteCommitted
 
 

@@ -20,10 +20,11 @@ from firnline_domain.counters.state.work import (
 )
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.cost_model import FIRNLINE, Work, learned_factor
 from firnline_domain.policy.cost.read_cost import READ_COST
+from firnline_domain.policy.cost_model import FIRNLINE, Work, cost_model
 from firnline_domain.policy.partition.decide import admit_rewrite, decide_rewrite, order_for
 from firnline_domain.policy.partition.outcomes import after_order, after_success, with_head_start
+from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.records.parts.dead_rows import DeadRows, Histogram
@@ -59,7 +60,8 @@ class Firnline:
         self, world: World, limits: Thresholds, ask_always: bool = False, heat: bool = False
     ) -> None:
         """`heat`: readers report their scans."""
-        limits = replace(limits, key_share=world.p.key_share)  # as the first conversion shows
+        # Its share of keys is as the first conversion shows.
+        self._costs = cost_model(limits, key_share=world.p.key_share)
         self.world, self.limits, self._always = world, limits, ask_always
         self.slice_s = limits.slice_ms / 1_000 or np.inf
         units = world.fleet.units
@@ -185,7 +187,7 @@ class Firnline:
         age_ms = np.where(self._since[units] < 0, 0, now_ms - self._since[units])
         paid = self._paid_share(units, view, age_ms)
         self._look_once_paid(units, paid, age_ms, now_ms)
-        cheap = view.fragment_bytes + key_bytes(view, self.limits.key_share) <= limits.cheap_bytes
+        cheap = view.fragment_bytes + key_bytes(view, self._costs.key_share) <= limits.cheap_bytes
         cheap |= view.fragment_bytes >= limits.target_bytes  # or done once: it may be due
         merge = self._may_merge(units, grown[UNDER] > 0, view, now_ms)
         mark = self._may_compact_positions(units, view, now_ms)
@@ -201,7 +203,7 @@ class Firnline:
         soon = units[there & (due_ms > now_ms)]
         self._look[soon] = np.minimum(self._look[soon], due_ms[there & (due_ms > now_ms)])
         costs = (
-            view.fragment_bytes + key_bytes(view, self.limits.key_share) <= self.limits.cheap_bytes
+            view.fragment_bytes + key_bytes(view, self._costs.key_share) <= self.limits.cheap_bytes
         )
         return np.asarray(there & costs & (due_ms <= now_ms))
 
@@ -255,28 +257,28 @@ class Firnline:
         spared = at_most_spared(view, self.world.p)
         paid = spared / 2 * self._reads[units] * age_ms / HOUR_MS
         moved = view.fragment_bytes * (FIRNLINE.read_s + FIRNLINE.write_s)
-        price = FIRNLINE.fixed_s + moved + key_bytes(view, self.limits.key_share) * FIRNLINE.read_s
+        price = FIRNLINE.fixed_s + moved + key_bytes(view, self._costs.key_share) * FIRNLINE.read_s
         return np.asarray(paid / (self.limits.payback * price))
 
-    def _limits_of(self, unit: int) -> Thresholds:
-        """As the table's readers make them."""
-        reads = float(self._reads[unit])
-        if reads == self.limits.reads_per_hour:
-            return self.limits
-        if reads not in self._limits:
-            self._limits[reads] = replace(self.limits, reads_per_hour=reads)
-        return self._limits[reads]
+    def _given(self, unit: int, now_ms: int) -> PolicyInput:
+        """With the reads that the table's readers make."""
+        reads, limits = float(self._reads[unit]), self.limits
+        if reads != limits.reads_per_hour:
+            if reads not in self._limits:
+                self._limits[reads] = replace(limits, reads_per_hour=reads)
+            limits = self._limits[reads]
+        table, partition = self._table(unit), self._partition(unit)
+        return PolicyInput(table, limits, self._costs, now_ms, partition)
 
     def _orders(self, unit: int, now_ms: int) -> bool:
         """Ask the policy; True if it has ordered."""
-        table, partition = self._table(unit), self._partition(unit)
-        limits = self._limits_of(unit)
+        given = self._given(unit, now_ms)
         ranked = self._ranks.get(unit)
         if ranked is None:
-            decision = decide_rewrite(table, partition, limits, now_ms)
+            decision = decide_rewrite(given)
         elif ranked.order or ranked.wanted:  # orders of its table may have gone out since
             wanted = replace(ranked.wanted or ranked, order=False)
-            decision = admit_rewrite(table, partition, wanted, limits, now_ms)
+            decision = admit_rewrite(given, wanted)
         else:
             decision = ranked
         if not decision.order:
@@ -287,11 +289,11 @@ class Firnline:
             elif decision.until_ms is not None:
                 self._look[unit] = decision.until_ms
             return False
-        _, task = order_for(table, partition, decision, limits, now_ms)
-        self._tables[self._table_of(unit)] = table.work.add_task(task)
+        _, task = order_for(given, decision)
+        self._tables[self._table_of(unit)] = given.table.work.add_task(task)
         self._actions[unit] = decision.action
         self._ratios[unit] = decision.min_dead_ratio
-        self._keep(unit, after_order(partition.work))
+        self._keep(unit, after_order(given.partition.work))
         self.world.ledger.counted(decision.reason, 1)
         return True
 
@@ -306,9 +308,7 @@ class Firnline:
         return sorted((int(unit) for unit in units), key=lambda unit: -ranks.get(unit, 0.0))
 
     def _decided(self, unit: int, now_ms: int) -> Decision:
-        return decide_rewrite(
-            self._table(unit), self._partition(unit), self._limits_of(unit), now_ms
-        )
+        return decide_rewrite(self._given(unit, now_ms))
 
     def _start(self, now_s: float, units: Ints) -> None:
         held = self.world.lake.of(units)
@@ -338,23 +338,17 @@ class Firnline:
             keys,
             took_s,
         )
-        factors = {False: self.limits.cost_factor, True: self.limits.conversion_factor}
+        factors = self._costs.factors
         for row in np.flatnonzero(batch.changes):
             each = [float(np.asarray(one)[row]) for one in columns]
             read, written, records, files, converted, key, took = each
-            known = factors[key > 0]
-            foretold_s = known * FIRNLINE.wall_s(
-                Work(read, written, records, files=files, converted=converted)
-            )
-            factors[key > 0] = learned_factor(known, foretold_s, took)
-        self._limits.clear()
-        self.limits = replace(
-            self.limits, cost_factor=factors[False], conversion_factor=factors[True]
-        )
+            done = Work(read, written, records, files=files, converted=converted)
+            factors = factors.after_task(done, key > 0, took)
+        self._costs = replace(self._costs, factors=factors)
 
     @property
     def _least_factor(self) -> float:
-        return min(self.limits.cost_factor, self.limits.conversion_factor)
+        return min(self._costs.factors.rewrites, self._costs.factors.conversions)
 
     def _succeeded(self, unit: int, now_s: float) -> None:
         now_ms = self._ms(now_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.base.values import Value, field
-from firnline_domain.policy.cost.cost_model import FIRNLINE, CostModel
+from firnline_domain.policy.cost_model import FIRNLINE, CpuRates
 
 MB = 1 << 20
 GB = 1 << 30
@@ -126,7 +126,7 @@ class Parameters(Value):
     kinds: tuple[Kind, ...] = KINDS
     reading: Reading = field(default_factory=Reading)
     metadata: Metadata = field(default_factory=Metadata)
-    costs: CostModel = FIRNLINE  # as measured
+    costs: CpuRates = FIRNLINE  # as measured
 
     @property
     def ticks(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from firnline_domain.base.values import replace
-from firnline_domain.policy.cost.cost_model import FIRNLINE, STOCK_CACHED
+from firnline_domain.policy.cost_model import FIRNLINE, STOCK_CACHED
 
 from bench.simulate.choosing import (
     MAJOR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from firnline_domain.policy.cost.cost_model import CostModel, Work
+from firnline_domain.policy.cost_model import CpuRates, Work
 
 from bench.simulate.fleet import Flags, Floats, Ints
 from bench.simulate.lake import (
@@ -229,7 +229,7 @@ class Ledger:
         self.orders[reason] = self.orders.get(reason, 0) + tasks
 
 
-def charge(ledger: Ledger, p: Parameters, own: CostModel, tables: Ints, batch: Batch) -> Floats:
+def charge(ledger: Ledger, p: Parameters, own: CpuRates, tables: Ints, batch: Batch) -> Floats:
     """Enter tasks into the ledger; their CPU seconds with the common engine."""
     work = work_of(p, batch)
     cpu = np.asarray(p.costs.cpu_s(work), dtype=float)

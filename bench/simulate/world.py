@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 from firnline_domain.base.values import replace
-from firnline_domain.policy.cost.cost_model import CostModel
+from firnline_domain.policy.cost_model import CpuRates
 
 from bench.simulate.fleet import Flags, Fleet, Floats, Ints, Timetable, fleet_of
 from bench.simulate.lake import Lake, commit, lake_of
@@ -34,7 +34,7 @@ class System(Protocol):
     """Whoever maintains the fleet."""
 
     name: str
-    own: CostModel  # of the engine that it brings
+    own: CpuRates  # of the engine that it brings
     parallel_bytes: float  # a task is spread over one more worker for so many
     together: bool  # all tasks of a table that start together end in one commit
     slice_s: float  # of work in one order: a longer task is a pass of several, each committed

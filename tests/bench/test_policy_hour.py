@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.policy.cost.cost_model import FIRNLINE
+from firnline_domain.policy.cost_model import FIRNLINE
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from bench.policy.hours import ALL, ROW_BYTES, STORIES, Pair, Shape, accelerated, foretold, pairs

@@ -20,6 +20,7 @@ from firnline_iceberg.scan.planning import LiveFiles
 from firnline_worker.plan.planning import plan
 
 from tests.kit.file_entries import data, entry
+from tests.kit.partitions import policy_input
 
 TARGET, SMALL, UNDER, GOOD, HUGE = 80_000, 1_000, 20_000, 80_000, 200_000
 OLD, NEW = 1, 9
@@ -75,7 +76,7 @@ def shown(live: LiveFiles) -> int:
     table = Table(replace(counters, totals=replace(counters.totals, holds=totals)))
     limits = Thresholds(target_bytes=TARGET)
     return sum(
-        debt_files(table, Partition(PartitionCounters(scope, holds=holds)), limits)
+        debt_files(policy_input(table, Partition(PartitionCounters(scope, holds=holds)), limits))
         for scope, holds in tallies.items()
     )
 

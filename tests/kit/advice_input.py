@@ -24,6 +24,7 @@ from firnline_domain.counters.state.work import (
     TableWork,
 )
 from firnline_domain.identity import Scope
+from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.policy.partition.deadlines import QUEUE_MS
 from firnline_domain.records.events import TableLayout
 from firnline_domain.records.parts.tallies import FileTally, Tally, target_bytes_of
@@ -72,8 +73,10 @@ def known(
         )
         for name, held_bytes in (partitions or {}).items()
     )
-    assert len([*spread.pass_through(every)]) == len(partitions or {})
-    return Known(table, spread, resolve_thresholds(said, fleet), fleet, NOW_MS, rules)
+    for partition in every:
+        spread.add(partition)
+    limits = resolve_thresholds(said, fleet)
+    return Known(table, limits, cost_model(limits), NOW_MS, spread, fleet, rules)
 
 
 def rules(facts: Known) -> set[str]:

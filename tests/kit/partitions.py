@@ -14,7 +14,9 @@ from firnline_domain.counters.state.work import (
     TableWork,
 )
 from firnline_domain.identity import Scope, TableName
+from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
+from firnline_domain.policy.policy_input import PolicyInput, TableInput
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
@@ -28,10 +30,30 @@ SCOPE = Scope(1, '["a"]')
 AN_HOUR_AGO = NOW - 3_600_000
 
 
+def table_input(
+    table: Table, settings: Thresholds = LIMITS, now_ms: int = NOW, **learned: Any
+) -> TableInput:
+    return TableInput(table, settings, cost_model(settings, **learned), now_ms)
+
+
+def policy_input(
+    table: Table,
+    partition: Partition,
+    settings: Thresholds = LIMITS,
+    now_ms: int = NOW,
+    **learned: Any,
+) -> PolicyInput:
+    return PolicyInput(table, settings, cost_model(settings, **learned), now_ms, partition)
+
+
+def decide(*judged: Any) -> Decision:
+    return decide_rewrite(policy_input(*judged))
+
+
 def explained(*judged: Any) -> Decision:
     """A decision with its numbers."""
-    table, partition, limits, now_ms = judged
-    return with_numbers(table, partition, decide_rewrite(*judged), limits, now_ms)
+    given = policy_input(*judged)
+    return with_numbers(given, decide_rewrite(given))
 
 
 def of(**kinds: int) -> FileTally:

@@ -22,6 +22,8 @@ from firnline_domain.settings.property import WORKERS
 from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, resolve_thresholds
 from firnline_enricher.kept_settings import KNOWN, select_namespace_settings, select_table_settings
 
+from tests.kit.partitions import table_input
+
 LONG = "7" * 2_400_000
 MAX_BYTES = 250_000  # a quarter of what a topic takes
 
@@ -62,7 +64,7 @@ def test_a_value_that_is_too_long_is_unset_and_told(name: str) -> None:
 def test_a_period_is_never_cut_into_a_shorter_one(name: str) -> None:
     kept = select_table_settings({name: "Mon 22:00-23:00; " * 1_000})
     table = Table(TableCounters(TableName("u", ("db",), "t"), "main"))
-    hold = find_hold(table, resolve_thresholds(kept), 1_795_270_002_000)
+    hold = find_hold(table_input(table, resolve_thresholds(kept), 1_795_270_002_000))
     assert hold is not None
     assert hold.reason == HoldReason.UNREADABLE_WINDOW
 

@@ -10,7 +10,6 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope
-from firnline_domain.policy.partition.decide import decide_rewrite
 from firnline_domain.records.events import (
     ChangeKind,
     PartitionChange,
@@ -21,6 +20,7 @@ from firnline_domain.records.orders import (
 from firnline_domain.records.parts.tallies import FileTally, Tally
 
 from tests.kit.names import TABLE
+from tests.kit.partitions import decide
 from tests.kit.planner_world import (
     LIMITS,
     A,
@@ -181,4 +181,4 @@ def test_what_a_conversion_left_leaves_the_storage_though_a_writer_never_rests()
     for now_ms, reason in ((HOUR_MS - 1, "healthy"), (HOUR_MS, "recycling")):
         now_ms += since_ms
         counters = PartitionCounters(A, 1, 1, holds, changed_ms=now_ms - 40_000)
-        assert decide_rewrite(KNOWN, Partition(counters, work), limits, now_ms).reason == reason
+        assert decide(KNOWN, Partition(counters, work), limits, now_ms).reason == reason

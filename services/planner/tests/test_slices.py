@@ -14,6 +14,7 @@ from firnline_domain.records.parts.slices import Slice, StoredFile
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 
+from tests.kit.partitions import partition, policy_input, table
 from tests.kit.planner_world import A, B, PlannerWorld, committed, failed, only, orders, part
 from tests.kit.planner_world import partition_of as state_of
 
@@ -21,6 +22,7 @@ MB, GB, TB = 1 << 20, 1 << 30, 1 << 40
 FILE = 128 * MB
 MINUTE_MS = 60_000
 LARGE = Thresholds(quiet_ms=0, reads_per_hour=1_000.0, target_bytes=FILE, max_commits=0)
+SLICED = policy_input(table(), partition(), LARGE)
 KEYS = 0.15
 
 
@@ -141,8 +143,8 @@ def test_a_terabyte_is_served_in_slices_of_the_set_share_of_the_deadline(
 
     lake.begin = noted  # type: ignore[method-assign]
     lake.live(30 * HOUR_MS)
-    most = slice_max_bytes(LARGE, seen[0].action)
-    assert 10 * GB < slice_max_bytes(LARGE, "compact") < 11 * GB  # five minutes on two cores
+    most = slice_max_bytes(SLICED, seen[0].action)
+    assert 10 * GB < slice_max_bytes(SLICED, "compact") < 11 * GB  # five minutes on two cores
     assert {order.max_bytes for order in seen} == {most}
     assert max(order.run_ms for order in seen) <= LARGE.deadline_ms
     slices = TB * (KEYS if convert == "always" else 1) / most
@@ -181,7 +183,7 @@ def test_the_next_slice_goes_out_with_the_committers_word_without_cooling() -> N
     world = PlannerWorld(limits=LARGE)
     world.commit(PartitionChange(A, files(500), FileTally()))
     order = first_order(world)
-    assert (order.after, order.max_bytes) == (None, slice_max_bytes(LARGE, order.action))
+    assert (order.after, order.max_bytes) == (None, slice_max_bytes(SLICED, order.action))
     done = Slice(order.action, order.reason, 7, order.min_dead_ratio, 3, 9, StoredFile("/m", "ab"))
     assert not orders(world.take(replace(committed(order, 777), slice=done)))
     after = only(world.commit(upsert(), task_id=order.task_id))

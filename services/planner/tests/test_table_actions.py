@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
-from firnline_domain.counters.state.work import Table
 from firnline_domain.errors import PoisonousRecord
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.table_action.base import DEADLINE_MS, DueCheck, TableAction
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.records.orders import PauseMaintenance, TableOrder
 from firnline_domain.records.results import TableResult, TaskFailed
-from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner import meters
 from prometheus_client import REGISTRY
 
@@ -24,8 +23,8 @@ class EveryHour(TableAction):
     name = "rewrite_manifests"
     interval_ms = HOUR_MS
 
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
-        head = table.counters.head_snapshot_id or 0
+    def check_due(self, given: TableInput) -> DueCheck:
+        head = given.table.counters.head_snapshot_id or 0
         return DueCheck("many" if head > 1 else "few", head > 1, None, {"head": head})
 
 

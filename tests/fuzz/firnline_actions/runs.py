@@ -72,7 +72,7 @@ class Runner:
         )
         if isinstance(found, Unread):
             raise RetryLater(found.why)
-        orders = choose_tasks(found, requested, now_ms()).orders
+        orders = choose_tasks(found, requested).orders
         told = Told()
         is_later = HOUR_MS * (requested.action == TagCreation.name)  # when the hour is over
 

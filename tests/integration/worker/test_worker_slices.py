@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.base.values import replace
+from firnline_domain.counters.state.work import KEY_SHARE
 from firnline_domain.identity import Scope
-from firnline_domain.settings.thresholds import KEY_SHARE
 from firnline_iceberg.scan.planning import live_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]

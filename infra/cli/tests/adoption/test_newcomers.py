@@ -58,7 +58,7 @@ def test_of_one_partition_the_summary_weighs_what_the_manifests_do() -> None:
 
 def test_the_weight_is_the_gain_by_which_the_policy_ranks() -> None:
     holds = FileTally(fragments=Tally(1000, 50_000, 10 * MB))
-    gain = list_offers(holds, LIMITS)[0].gain
+    gain = list_offers(holds, LIMITS.target_bytes)[0].gain
     for rate in (1.0, 7.0):
         read = replace(LIMITS, reads_per_hour=rate)
         told = by_summary(TABLE, summary(**FRAGMENTS), read, False, 2)
@@ -130,7 +130,7 @@ def test_fragments_beside_large_files_are_expected_where_the_newest_are_small() 
     told = weighed(**mixed, added_data_files=2, added_files_size=2 * MB)
     assert not told.exact
     merged = FileTally(fragments=Tally(1000, 0, 1000 * MB), on_target=Tally(900, 0, 900 * 512 * MB))
-    gain = list_offers(merged, LIMITS)[0].gain * LIMITS.reads_per_hour
+    gain = list_offers(merged, LIMITS.target_bytes)[0].gain * LIMITS.reads_per_hour
     assert told.weight == pytest.approx(gain, rel=0.01)
     large = weighed(**mixed, added_data_files=2, added_files_size=1024 * MB)
     assert large.weight < told.weight / 5  # their mean is below half of the target: a merge of all

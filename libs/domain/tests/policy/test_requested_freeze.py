@@ -13,6 +13,8 @@ from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 
+from tests.kit.partitions import policy_input
+
 NOW = 1_795_000_000_000
 TARGET = 100
 LIMITS = Thresholds(freeze_after_h=48, target_bytes=TARGET)
@@ -32,7 +34,9 @@ def asked(
     changed_ms = NOW - int(age_h * HOUR_MS)
     counters = PartitionCounters(Scope(1, '["a"]'), 1, 1, holds, changed_ms=changed_ms)
     wanted = requested or RequestedAction("freeze")
-    [(_, decision)] = requested_rewrites(TABLE, [Partition(counters)], wanted, limits, NOW)
+    [(_, decision)] = requested_rewrites(
+        [policy_input(TABLE, Partition(counters), limits, NOW)], wanted
+    )
     return decision
 
 

@@ -11,6 +11,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
+from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.settings.in_force import property_text, settings_in_force
 from firnline_domain.settings.thresholds import (
     NAMESPACE,
@@ -54,6 +55,10 @@ def test_nothing_fails_and_what_is_shown_is_what_holds(seed: int) -> None:
     table = Table(
         TableCounters(TableName("u", ("db",), "t"), "main", known=True, settings=settings)
     )
-    after = advise(Known(table, PartitionSpread(limits.target_bytes), limits, fleet, NOW_MS))
+    after = advise(
+        Known(
+            table, limits, cost_model(limits), NOW_MS, PartitionSpread(limits.target_bytes), fleet
+        )
+    )
     assert set(after.given) <= set(RULES)
     assert all(one.finding and one.remedy for one in after.changed)

@@ -12,6 +12,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
+from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.policy.fleet.holds import find_hold, hold_changes_ms
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.table_action.snapshot_retention import decide_expiry
@@ -35,6 +36,8 @@ from firnline_domain.settings.windows import (
 )
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from tests.kit.partitions import table_input
 
 NOW_MS = 1_795_000_000_000
 MOMENTS = st.integers(0, LAST_MS)  # of a clock, however wrong
@@ -147,14 +150,18 @@ def test_a_table_with_any_properties_is_judged(
         TableName("u", ("db",), "t"), "main", head_snapshot_id=1, known=True, settings=settings
     )
     table = Table(counters)
-    advise(Known(table, PartitionSpread(limits.target_bytes), limits, fleet, now_ms))
-    decide_expiry(table, limits, now_ms)
+    advise(
+        Known(
+            table, limits, cost_model(limits), now_ms, PartitionSpread(limits.target_bytes), fleet
+        )
+    )
+    decide_expiry(table_input(table, limits, now_ms))
     for action in TABLE_ACTIONS.values():
-        action.plan_order(table, limits, now_ms)
-        action.estimate_numbers(table, limits, now_ms)
-    hold = find_hold(table, limits, now_ms)
+        action.plan_order(table_input(table, limits, now_ms))
+        action.estimate_numbers(table_input(table, limits, now_ms))
+    hold = find_hold(table_input(table, limits, now_ms))
     if hold is None or hold.reason != HoldReason.UNREADABLE_WINDOW:
-        hold_changes_ms(table, limits, now_ms)
+        hold_changes_ms(table_input(table, limits, now_ms))
     json.dumps(settings)
 
 

@@ -54,16 +54,7 @@ def test_retention_is_in_hours_where_the_table_says_so() -> None:
 
 
 def test_every_threshold_has_a_property() -> None:
-    of_the_fleet = {
-        "groups",
-        "cost_factor",
-        "conversion_factor",
-        "sort_factor",
-        "action_factors",
-        "key_share",
-        "budget",
-        "paid",
-    }  # no table sets them
+    of_the_fleet = {"groups", "budget"}  # no table sets them
     assert {*(one.field for one in PROPERTIES.values()), *of_the_fleet} == set(
         Thresholds.__struct_fields__
     )

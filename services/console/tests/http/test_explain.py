@@ -27,6 +27,8 @@ from firnline_domain.records.states import ExpiryPlan, SettingInForce, TableRead
 from firnline_domain.settings.in_force import settings_in_force
 from firnline_domain.settings.thresholds import PROPERTIES, Thresholds
 
+from tests.kit.partitions import policy_input, table_input
+
 Make = Callable[..., Any]
 STATE = "table_state/in_flight"
 
@@ -189,11 +191,11 @@ def test_words_need_no_number_that_the_policy_does_not_send() -> None:
     partition = Partition(PartitionCounters(Scope(0, "[]"), 1, 1, FileTally()))
     table = Table(TableCounters(TableName("u", ("db",), "t"), "main", known=True))
     limits = Thresholds()
-    sent = with_numbers(table, partition, Decision(Reason.HEALTHY), limits, 0).numbers
+    sent = with_numbers(policy_input(table, partition, limits, 0), Decision(Reason.HEALTHY)).numbers
     sent = {**dict.fromkeys(sent, 1.0), "mendable_size_error": 0.3, "max_size_error": 0.2}
     sent["size_error"] = 0.9
     for action in TABLE_ACTIONS.values():
-        sent |= dict.fromkeys(action.order_numbers(table, limits), 1.0)
+        sent |= dict.fromkeys(action.order_numbers(table_input(table, limits)), 1.0)
     for code, phrase in WORDS.items():
         assert "{" not in label_of(code, sent)
         assert label_of(code, sent) != code.replace("_", " ") or "{" not in phrase

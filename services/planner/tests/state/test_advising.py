@@ -13,7 +13,7 @@ from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.activity.filters import TAU_MS
 from firnline_domain.identity import Scope
-from firnline_domain.policy.cost.cost_model import FIRNLINE
+from firnline_domain.policy.cost_model import FIRNLINE
 from firnline_domain.records.events import (
     ChangeKind,
     FilteredBy,

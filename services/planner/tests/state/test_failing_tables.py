@@ -43,7 +43,7 @@ class Trouble:
 
 
 def _is_bad(value: Any) -> bool:
-    counters = getattr(value, "counters", None)
+    counters = getattr(getattr(value, "table", value), "counters", None)
     return getattr(counters, "table", None) == BAD
 
 

@@ -83,7 +83,9 @@ class World(PlannerWorld):
         table = state.table(TABLE.uuid, MAIN)
         assert table is not None
         context = context_of(state, LIMITS, self.now_ms, FailingTables()).for_table(table)
-        return context.limits_of(table, context.partition(table, scope(age, key))).reads_per_hour
+        return context.input_of(
+            table, context.partition(table, scope(age, key))
+        ).settings.reads_per_hour
 
     def shown(self) -> TableState:
         self.tick(120_000)
@@ -155,9 +157,9 @@ def test_partitions_that_tell_no_time_get_their_share(partition: str) -> None:
     assert table is not None
     context = context_of(state, LIMITS, world.now_ms, FailingTables()).for_table(table)
     known = context.partition(table, Scope(0, partition))
-    assert context.limits_of(table, known).reads_per_hour == about(12_000 / DAYS)
+    assert context.input_of(table, known).settings.reads_per_hour == about(12_000 / DAYS)
     other = context.partition(table, Scope(1, scope(0).partition))  # of another spec
-    assert context.limits_of(table, other).reads_per_hour == about(12_000 / DAYS)
+    assert context.input_of(table, other).settings.reads_per_hour == about(12_000 / DAYS)
 
 
 def test_many_ranges_are_kept_as_few() -> None:

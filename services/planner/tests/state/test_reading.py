@@ -82,7 +82,7 @@ class World(PlannerWorld):
             BucketState(self.store), LIMITS, self.now_ms, FailingTables()
         ).for_table(self.table)
         known = context.partition(self.table, Scope(0, partition))
-        return context.limits_of(self.table, known).reads_per_hour
+        return context.input_of(self.table, known).settings.reads_per_hour
 
     def shown(self) -> TableState:
         records = self.tick(120_000)

@@ -36,7 +36,8 @@ def table(count: int) -> TableCounters:
 
 def checked(counters: TableCounters, *partitions: Partition) -> TableCounters:
     recount = Recount(counters)
-    assert list(recount.pass_counted(partitions)) == list(partitions)
+    for partition in partitions:
+        recount.add(partition)
     return recount.check_counters(9)
 
 

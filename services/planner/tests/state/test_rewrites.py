@@ -8,8 +8,7 @@ import pytest
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope
-from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
-from firnline_domain.policy.partition.decide import decide_rewrite
+from firnline_domain.policy.cost_model import FIRNLINE, LearnedFactors, Work
 from firnline_domain.records.events import (
     ChangeKind,
     PartitionChange,
@@ -23,8 +22,8 @@ from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.groups import parse_groups
 from firnline_domain.settings.thresholds import ConversionPolicy
-from firnline_planner.state.fleet_share import Prices
 
+from tests.kit.partitions import decide
 from tests.kit.planner_world import (
     LIMITS,
     TABLE,
@@ -223,7 +222,7 @@ def test_each_groups_workers_have_prices_of_their_own() -> None:
         world.take(took)
     state = world.bucket._state
     assert state.share.prices_of("etl").rewrites > 5
-    assert state.share.prices_of("") == Prices()
+    assert state.share.prices_of("") == LearnedFactors()
 
 
 def test_a_sort_teaches_what_sorts_take_and_nothing_else(world: PlannerWorld) -> None:
@@ -341,9 +340,9 @@ def test_the_debt_of_a_whole_lake_does_not_fall_due_in_one_minute() -> None:
             known = world.bucket._state.table(table.uuid, "main")
             assert partition is not None
             assert known is not None
-            due_ms = decide_rewrite(known, partition, world.limits, began_ms).until_ms
+            due_ms = decide(known, partition, world.limits, began_ms).until_ms
             assert due_ms is not None
-            assert decide_rewrite(known, partition, world.limits, due_ms).order
+            assert decide(known, partition, world.limits, due_ms).order
             minutes[due_ms // 60_000] += 1
             latest_ms = max(latest_ms, due_ms - began_ms)
         most_in_a_minute = 1_000 * 60_000 / (longest_ms / 2)  # spread evenly over half of the wait

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope
+from firnline_domain.policy.cost_model import LearnedFactors
 from firnline_domain.policy.fleet.worker_memory import REPEAT_MS, STEP_DOWN_AFTER, Steps
 from firnline_domain.records.events import PartitionChange, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.orders import RewriteFiles, SizeWorkers
@@ -17,7 +18,7 @@ from firnline_domain.records.results import TaskFailed
 from firnline_domain.settings.groups import Group
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.state.encoding import SHARE, share_from, to_bytes
-from firnline_planner.state.fleet_share import FleetShare, Prices
+from firnline_planner.state.fleet_share import FleetShare
 
 from tests.kit.planner_world import TABLE, PlannerWorld
 
@@ -231,7 +232,7 @@ def test_what_was_learned_is_kept(world: World) -> None:
     kept = share_from(world.store.values[SHARE])
     assert kept.memory.reported == Steps(heap=1)
     assert share_from(to_bytes(kept)) == kept
-    share = FleetShare(prices={"etl": Prices(2.0, 0.5)})
+    share = FleetShare(prices={"etl": LearnedFactors(2.0, 0.5)})
     assert share_from(to_bytes(share)) == share
 
 

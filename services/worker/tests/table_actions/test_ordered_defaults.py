@@ -14,6 +14,8 @@ from firnline_domain.records.orders import TableOrder
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_worker.table_actions import archive_partitions, expire_partitions, upgrade_format
 
+from tests.kit.partitions import table_input
+
 NAME = TableName("u", ("db",), "t", "lake")
 NOW_MS = 1_800_000_000_000
 FLEET = Thresholds(
@@ -28,7 +30,7 @@ def order_of(action: TableAction, fleet: Thresholds, announced_ms: int) -> Table
     counters = TableCounters(NAME, "main", head_snapshot_id=1, known=True, format_version=2)
     work = ActionWork(announced_ms=announced_ms)
     table = Table(counters, TableWork(actions={action.name: work}))
-    _, order = action.plan_order(table, fleet, NOW_MS)
+    _, order = action.plan_order(table_input(table, fleet, NOW_MS))
     assert order is not None
     return order
 

@@ -143,7 +143,7 @@ def _max_weight(partitions: Iterable[tuple[FileTally, int]], limits: Thresholds)
     0 if the table is not to be maintained."""
     if not limits.enabled:
         return 0.0
-    found = (list_offers(holds, limits, reaching) for holds, reaching in partitions)
+    found = (list_offers(holds, limits.target_bytes, reaching) for holds, reaching in partitions)
     return max((one[0].gain * limits.reads_per_hour for one in found if one), default=0.0)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import Value, replace
-from firnline_domain.counters.state.work import Partition
-from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
+from firnline_domain.counters.state.work import KEY_SHARE, Partition
+from firnline_domain.policy.cost_model import FIRNLINE, Work
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -104,7 +104,7 @@ def verdict_of(
     findings = findings_of(".".join(name), facts, forecast, now_ms)
     if forecast is None:
         return TableAssessment(name, facts, findings, readiness=readiness_of(facts))
-    limits = forecast.limits
+    settings = forecast.given.settings
     planned = [
         _planned_rewrite(partition, decision)
         for partition, decision in forecast.decisions
@@ -121,11 +121,11 @@ def verdict_of(
         later=len(planned) - now,
         planned_bytes=sum(one.bytes for one in planned),
         cost_s=sum(one.cost_s for one in planned),
-        spared_s=sum(one.spared_s for one in planned) * limits.reads_per_hour * 24,
-        upkeep_s=upkeep_s(facts, limits),
-        reads_per_hour=limits.reads_per_hour,
+        spared_s=sum(one.spared_s for one in planned) * settings.reads_per_hour * 24,
+        upkeep_s=upkeep_s(facts, settings),
+        reads_per_hour=settings.reads_per_hour,
         expiry=str(forecast.expiry.reason),
-        enabled=limits.enabled,
+        enabled=settings.enabled,
         readiness=readiness_of(facts),
     )
 
@@ -161,19 +161,19 @@ def _planned_rewrite(partition: Partition, decision: Decision) -> PlannedRewrite
     )
 
 
-def upkeep_s(facts: AssessedFacts, limits: Thresholds) -> float:
+def upkeep_s(facts: AssessedFacts, settings: Thresholds) -> float:
     """Return the CPU seconds of rewrites in a day if writers keep their pace. Each crossed
     threshold triggers a rewrite, no more often than its rest allows. Each byte that is added is
     written once more, and with equality deletes the keys of the table are read each time."""
-    by_files = facts.pace.files / max(limits.min_fragments, 2)
-    by_deletes = facts.pace.equality_deletes / max(limits.min_equality_deletes, 1)
-    rewrites = min(max(by_files, by_deletes), DAY_MS / max(limits.cool_down_ms, 1))
+    by_files = facts.pace.files / max(settings.min_fragments, 2)
+    by_deletes = facts.pace.equality_deletes / max(settings.min_equality_deletes, 1)
+    rewrites = min(max(by_files, by_deletes), DAY_MS / max(settings.cool_down_ms, 1))
     if rewrites < 1 / 30:
         return 0.0
     added = facts.pace.bytes / rewrites
     old = float(facts.data_bytes if facts.deletes.equality_files else 0)
-    if old > limits.cheap_bytes:
-        old *= limits.key_share
-    written = added + (old if old <= limits.cheap_bytes else 0.0)
+    if old > settings.cheap_bytes:
+        old *= KEY_SHARE
+    written = added + (old if old <= settings.cheap_bytes else 0.0)
     files = (facts.pace.files + facts.pace.equality_deletes) / rewrites
-    return rewrites * FIRNLINE.cpu_s(Work(added + old, written, files=files)) * limits.cost_factor
+    return rewrites * FIRNLINE.cpu_s(Work(added + old, written, files=files))

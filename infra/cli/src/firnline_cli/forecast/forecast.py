@@ -6,7 +6,7 @@ newest snapshot: it may be older, which is served no later. A forecast is a shad
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from firnline_domain.advice.finding import Known
 from firnline_domain.advice.rules import advise
@@ -16,7 +16,9 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import MAIN, Scope, TableName
+from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.policy.partition.decide import debt_files, decide_rewrite, with_numbers
+from firnline_domain.policy.policy_input import PolicyInput, TableInput
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.table_action.snapshot_retention import ExpiryDecision, decide_expiry
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
@@ -47,11 +49,14 @@ class SeenTable(Value):
 class Forecast(Value):
     """Every partition with the decision about it, the deepest in debt first."""
 
-    table: Table
-    limits: Thresholds
+    given: TableInput
     decisions: tuple[tuple[Partition, Decision], ...]
     expiry: ExpiryDecision
     advice: tuple[TableAdvice, ...]
+
+    @property
+    def table(self) -> Table:
+        return self.given.table
 
     @property
     def orders(self) -> tuple[tuple[Partition, Decision], ...]:
@@ -62,28 +67,22 @@ class Forecast(Value):
 def forecast(seen: SeenTable, fleet: Thresholds, now_ms: int) -> Forecast:
     """Return what a planner would decide at `now_ms`."""
     table, partitions = _count_table(seen, now_ms)
-    limits = replace(resolve_thresholds(seen.settings, fleet), shadow=False)
-    spread = PartitionSpread(limits.target_bytes)
-    ranked = sorted(
-        spread.pass_through(partitions), key=lambda one: -debt_files(table, one, limits)
-    )
+    settings = replace(resolve_thresholds(seen.settings, fleet), shadow=False)
+    costs, spread = cost_model(settings), PartitionSpread(settings.target_bytes)
+    for partition in partitions:
+        spread.add(partition)
+    inputs = [PolicyInput(table, settings, costs, now_ms, one) for one in partitions]
+    inputs.sort(key=lambda one: -debt_files(one))
+    given = TableInput(table, settings, costs, now_ms)
     return Forecast(
-        table=table,
-        limits=limits,
-        decisions=tuple((one, _decide_and_explain(table, one, limits, now_ms)) for one in ranked),
-        expiry=decide_expiry(table, limits, now_ms),
-        advice=advise(Known(table, spread, limits, fleet, now_ms, seen.rules)).changed,
+        given=given,
+        decisions=tuple((one.partition, with_numbers(one, decide_rewrite(one))) for one in inputs),
+        expiry=decide_expiry(given),
+        advice=advise(Known(table, settings, costs, now_ms, spread, fleet, seen.rules)).changed,
     )
 
 
-def _decide_and_explain(
-    table: Table, partition: Partition, limits: Thresholds, now_ms: int
-) -> Decision:
-    decision = decide_rewrite(table, partition, limits, now_ms)
-    return with_numbers(table, partition, decision, limits, now_ms)
-
-
-def _count_table(seen: SeenTable, now_ms: int) -> tuple[Table, Iterable[Partition]]:
+def _count_table(seen: SeenTable, now_ms: int) -> tuple[Table, list[Partition]]:
     """Return the table and its partitions as the planner would count them after the first
     report."""
     folded = fold_change(TableCounters(seen.table, MAIN), {}, _build_change(seen, now_ms), now_ms)

@@ -44,13 +44,11 @@ def reason_text(decision: Decision) -> str:
     )
 
 
-def as_json(forecast: Forecast | Unread, now_ms: int) -> bool:
+def as_json(forecast: Forecast | Unread) -> bool:
     """Print one line of JSON. Return False if the table could not be read."""
     click.echo(
         json.dumps(
-            _unread_json(forecast)
-            if isinstance(forecast, Unread)
-            else _forecast_json(forecast, now_ms)
+            _unread_json(forecast) if isinstance(forecast, Unread) else _forecast_json(forecast)
         )
     )
     return isinstance(forecast, Forecast)
@@ -60,8 +58,8 @@ def _unread_json(unread: Unread) -> dict[str, Any]:
     return {"table": unread.name, "error": unread.why}
 
 
-def _forecast_json(forecast: Forecast, now_ms: int) -> dict[str, Any]:
-    hold = find_rewrite_hold(forecast.table, forecast.limits, now_ms)
+def _forecast_json(forecast: Forecast) -> dict[str, Any]:
+    hold = find_rewrite_hold(forecast.given)
     return {
         "table": forecast.table.counters.table.dotted_name,
         "orders": len(forecast.orders),
@@ -96,7 +94,7 @@ class TextForecast:
         self._terminal = Console()
         self._tables = self._wanting = self._orders = self._bytes = self._unread = 0
 
-    def __call__(self, forecast: Forecast | Unread, now_ms: int) -> bool:
+    def __call__(self, forecast: Forecast | Unread) -> bool:
         """Show one table; False if it could not be read."""
         if isinstance(forecast, Unread):
             self._unread += 1

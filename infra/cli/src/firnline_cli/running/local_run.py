@@ -108,12 +108,12 @@ class Here:
         found = forecasts.forecast_table((*self.table.namespace, self.table.name), now_ms)
         if isinstance(found, Unread):
             raise click.ClickException(f"{self.table.dotted_name} cannot be read: {found.why}")
-        if not found.limits.enabled:
+        if not found.given.settings.enabled:
             text = f"{self.table.dotted_name} has firnline.enabled=false, or its namespace has"
             raise click.ClickException(f"{text}: its owner wants no maintenance")
         if self.requested.action == FREEZE and not self.requested.names_partitions:
-            _refuse_without_hours(found.limits)
-        made = self._without_rewritten(choose_tasks(found, self.requested, now_ms))
+            _refuse_without_hours(found.given.settings)
+        made = self._without_rewritten(choose_tasks(found, self.requested))
         self._report.report_passed_over(made.passed_over)
         return made
 
@@ -219,8 +219,8 @@ def _children_apart(path: Path) -> Iterator[None]:
         sys.stderr = ours  # the log keeps the other one
 
 
-def _refuse_without_hours(limits: Thresholds) -> None:
-    if limits.freeze_after_h <= 0:
+def _refuse_without_hours(settings: Thresholds) -> None:
+    if settings.freeze_after_h <= 0:
         raise click.ClickException(
             "firnline.freeze.after-hours is not set: it says when a partition is closed. Set it, "
             "give --fleet firnline.freeze.after-hours=48, or name a --partition"

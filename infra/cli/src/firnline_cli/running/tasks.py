@@ -15,6 +15,7 @@ from firnline_domain.policy.operator_requests import (
     requested_rewrites,
 )
 from firnline_domain.policy.partition.decide import order_for, with_numbers
+from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.table import TriggerReason
@@ -32,40 +33,45 @@ class Chosen(Value):
     passed_over: tuple[tuple[Partition, Decision], ...] = ()
 
 
-def choose_tasks(forecast: Forecast, requested: RequestedAction, now_ms: int) -> Chosen:
+def choose_tasks(forecast: Forecast, requested: RequestedAction) -> Chosen:
     """Choose the tasks of a table that has a snapshot. For a table without any there is nothing to
     do."""
-    table, limits = forecast.table, forecast.limits
-    if table.counters.head_snapshot_id is None:
+    if forecast.table.counters.head_snapshot_id is None:
         return Chosen(())
     if (action := TABLE_ACTIONS.get(requested.action)) is not None:
-        follow = _conversions(forecast, now_ms) if action.name == UPGRADE else ()
-        return Chosen((action.order_requested(table, limits, now_ms)[1], *follow))
-    partitions = [partition for partition, _ in forecast.decisions]
-    decided = list(requested_rewrites(table, partitions, requested, limits, now_ms))
-    orders: list[Order] = []
-    for partition, decision in decided:
-        if decision.order:
-            explained = with_numbers(table, partition, decision, limits, now_ms)
-            orders.append(order_for(table, partition, explained, limits, now_ms)[0])
+        follow = _conversions(forecast) if action.name == UPGRADE else ()
+        return Chosen((action.order_requested(forecast.given)[1], *follow))
+    decided = list(requested_rewrites(_inputs(forecast), requested))
+    orders: list[Order] = [
+        order_for(given, with_numbers(given, decision))[0]
+        for given, decision in decided
+        if decision.order
+    ]
     if requested.action == POLICY and not requested.names_partitions:
-        orders += _due_table_orders(forecast, now_ms)
-    passed_over = tuple(one for one in decided if not one[1].order)
+        orders += _due_table_orders(forecast)
+    passed_over = tuple(
+        (given.partition, decision) for given, decision in decided if not decision.order
+    )
     return Chosen(tuple(orders), passed_over)
 
 
-def _conversions(forecast: Forecast, now_ms: int) -> Iterator[Order]:
+def _inputs(forecast: Forecast) -> Iterator[PolicyInput]:
+    given = forecast.given
+    for partition, _ in forecast.decisions:
+        yield PolicyInput(given.table, given.settings, given.costs, given.now_ms, partition)
+
+
+def _conversions(forecast: Forecast) -> Iterator[Order]:
     """Yield the rewrites of a v3 table that replace delete files of v2, one for each partition."""
-    limits = replace(forecast.limits, format_version=VECTORS)
-    for partition, _ in (
-        forecast.decisions if forecast.table.counters.format_version >= VECTORS else ()
-    ):
-        holds = partition.counters.holds
-        if not holds.position_deletes.files and not holds.equality_deletes.files:
+    if forecast.table.counters.format_version < VECTORS:
+        return
+    settings = replace(forecast.given.settings, format_version=VECTORS)
+    for before in _inputs(forecast):
+        if not before.holds.position_deletes.files and not before.holds.equality_deletes.files:
             continue
-        decision = replace_v2_files(TriggerReason.V2_DELETES, limits)
-        explained = with_numbers(forecast.table, partition, decision, limits, now_ms)
-        yield order_for(forecast.table, partition, explained, limits, now_ms)[0]
+        given = replace(before, settings=settings)
+        decision = replace_v2_files(TriggerReason.V2_DELETES, settings)
+        yield order_for(given, with_numbers(given, decision))[0]
 
 
 def pass_over(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
@@ -80,10 +86,10 @@ def pass_over(made: Chosen, at_rest: Collection[Scope]) -> Chosen:
     return Chosen(tuple(kept), tuple(passed_over))
 
 
-def _due_table_orders(forecast: Forecast, now_ms: int) -> Iterator[Order]:
+def _due_table_orders(forecast: Forecast) -> Iterator[Order]:
     """Yield the orders of actions on the whole table that are due; none that begins later, after an
     announcement."""
     for action in TABLE_ACTIONS.values():
-        _, order = action.plan_order(forecast.table, forecast.limits, now_ms)
+        _, order = action.plan_order(forecast.given)
         if order is not None and getattr(order, "begins_at_ms", None) is None:
             yield order  # nobody is there who would keep an announcement

@@ -27,14 +27,14 @@ def test_an_odd_table_is_told_by_its_name(capsys: pytest.CaptureFixture[str]) ->
     tables: Any = OddTables()
     found = Forecasts(tables, Thresholds(), {}).forecast_table(("db", "bad"), 0)
     assert found == Unread("db.bad", "OverflowError: date value out of range")
-    assert not show_apart(as_json, ("db", "bad"), found, 0)
+    assert not show_apart(as_json, ("db", "bad"), found)
     told = json.loads(capsys.readouterr().out)
     assert told == {"table": "db.bad", "error": "OverflowError: date value out of range"}
 
 
 def test_so_is_one_that_cannot_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     odd: Any = object()
-    assert not show_apart(as_json, ("db", "bad"), odd, 0)
+    assert not show_apart(as_json, ("db", "bad"), odd)
     assert "AttributeError" in capsys.readouterr().out
 
 

@@ -6,29 +6,26 @@ from collections.abc import Callable
 
 from firnline_domain.base.values import Value, field
 from firnline_domain.counters.state.size_spread import PartitionSpread
-from firnline_domain.counters.state.work import Table
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.settings.table_rules import TableRule
 from firnline_domain.settings.thresholds import Thresholds
 
 
-class Known(Value):
-    """All that is known of a table. `limits` hold for it, `fleet` where it says nothing. `rules`:
-    of the operator, for it."""
+class Known(TableInput):
+    """All that is known of a table. `fleet`: settings where it says nothing. `rules`: of the
+    operator, for it."""
 
-    table: Table
     spread: PartitionSpread
-    limits: Thresholds
     fleet: Thresholds
-    now_ms: int
     rules: tuple[TableRule, ...] = ()
 
     @property
-    def settings(self) -> dict[str, str]:
+    def written_settings(self) -> dict[str, str]:
         return self.table.counters.settings
 
     @property
     def target_bytes(self) -> int:
-        return self.limits.target_bytes
+        return self.settings.target_bytes
 
 
 class RuleFinding(Value):

@@ -153,7 +153,7 @@ def global_deletes(known: Known, ease: float) -> RuleFinding | None:
 
 def file_format(known: Known) -> RuleFinding | None:
     """Find data files other than Parquet, which go to Iceberg's own action."""
-    write_format = known.settings.get("write.format.default", "").strip().lower()
+    write_format = known.written_settings.get("write.format.default", "").strip().lower()
     if write_format not in SLOW_FORMATS:
         return None
     return RuleFinding(
@@ -167,7 +167,7 @@ def file_format(known: Known) -> RuleFinding | None:
 def parquet_codec(known: Known, ease: float) -> RuleFinding | None:
     """Find a codec that is worse than Iceberg's default: zstd is smaller than one and faster than
     the other."""
-    codec_name = known.settings.get("write.parquet.compression-codec", "").strip().lower()
+    codec_name = known.written_settings.get("write.parquet.compression-codec", "").strip().lower()
     held = known.table.counters.totals.holds.all_data.bytes
     if codec_name not in POOR_CODECS or held < CODEC_BYTES * ease:
         return None

@@ -46,29 +46,28 @@ def _settings_finding(said: Iterable[str], remedy: str) -> RuleFinding | None:
 
 def unknown_settings(known: Known) -> RuleFinding | None:
     """Find misspelt property names, which set nothing."""
-    return _settings_finding(
-        _unknown_names(_freeze_settings(known.settings)), "correct the name, or remove the property"
-    )
+    found = _unknown_names(_freeze_settings(known.written_settings))
+    return _settings_finding(found, "correct the name, or remove the property")
 
 
 def unreadable_settings(known: Known) -> RuleFinding | None:
     """Find property values that cannot be parsed and so count as unset."""
     return _settings_finding(
-        _unreadable_values(_freeze_settings(known.settings)),
+        _unreadable_values(_freeze_settings(known.written_settings)),
         "correct the value, or remove the property",
     )
 
 
 def contradictory_settings(known: Known) -> RuleFinding | None:
     """Find properties whose values are valid and contradict each other."""
-    said = find_contradictions(known.settings, known.limits, known.fleet, known.now_ms)
+    said = find_contradictions(known.written_settings, known.settings, known.fleet, known.now_ms)
     return _settings_finding(said, "change one of them")
 
 
 def unknown_group(known: Known) -> RuleFinding | None:
     """Find a resource group that the deployment does not have: the table's tasks would wait for its
     workers."""
-    asked = settings_in_force(known.settings, known.fleet)[GROUP]
+    asked = settings_in_force(known.written_settings, known.fleet)[GROUP]
     if not asked.problem:
         return None
     origin = f"{asked.origin} {asked.policy}".strip()
@@ -88,7 +87,7 @@ def broken_rules(known: Known) -> RuleFinding | None:
         if name == FORMAT_VERSION:
             return (str(counters.format_version),)
         if name in PROPERTIES:
-            text = settings_in_force(known.settings, known.fleet)[name].value
+            text = settings_in_force(known.written_settings, known.fleet)[name].value
             return (text,) if text else ()
         return counters.facts.get(name)
 

@@ -30,21 +30,21 @@ def many_snapshots(known: Known, ease: float) -> RuleFinding | None:
     return RuleFinding(
         f"{count:,} snapshots are kept; each commit writes the list of all of them",
         _snapshot_remedy(known),
-        {"snapshots": count, "retention_hours": known.limits.retention_ms / HOUR_MS},
+        {"snapshots": count, "retention_hours": known.settings.retention_ms / HOUR_MS},
         {"snapshots": SNAPSHOTS},
         lead=count,
     )
 
 
 def _snapshot_remedy(known: Known) -> str:
-    limits = known.limits
-    if not limits.enabled:
+    settings = known.settings
+    if not settings.enabled:
         return "nothing expires them here (firnline.enabled=false)"
-    if not limits.gc_enabled:
+    if not settings.gc_enabled:
         return "gc.enabled=false keeps them all: set it to true, and tag what has to stay"
-    if limits.min_snapshots >= SNAPSHOTS:
+    if settings.min_snapshots >= SNAPSHOTS:
         return "lower history.expire.min-snapshots-to-keep"
-    hours = limits.retention_ms / HOUR_MS
+    hours = settings.retention_ms / HOUR_MS
     return (
         f"keep them less long than {hours:,.0f} hours (firnline.retain.hours), or commit less often"
     )
@@ -101,7 +101,7 @@ OTHER_METADATA = (
 
 
 def _expiry_remedy(known: Known) -> str:
-    if known.limits.expire is ExpiryMode.NEVER:
+    if known.settings.expire is ExpiryMode.NEVER:
         return "firnline.expire.enabled=false keeps its snapshots: let Firnline expire them"
     return _snapshot_remedy(known)
 
@@ -113,14 +113,14 @@ def held_snapshots(known: Known, ease: float) -> RuleFinding | None:
     if counters.oldest_snapshot_ms is None or fruitless < FRUITLESS:
         return None
     age_ms = known.now_ms - counters.oldest_snapshot_ms
-    retentions = age_ms / max(known.limits.retention_ms, HOUR_MS)
+    retentions = age_ms / max(known.settings.retention_ms, HOUR_MS)
     if retentions < HELD_RETENTIONS * ease:
         return None
     remedy = (
         "remove the tags and branches that are no longer needed, or let them end "
         "(max-ref-age-ms); files that they alone reach stay in storage"
     )
-    if known.limits.streaming_readers:
+    if known.settings.streaming_readers:
         remedy += (
             ". firnline.streaming-readers=true keeps all snapshots since rows were last added: "
             "unset it if no stream reads the table"
@@ -140,7 +140,7 @@ def expiry_announced(known: Known) -> RuleFinding | None:
     work = known.table.work
     if work.expiry.reason != ExpiryReason.GRACE_PERIOD:
         return None
-    begins, going = begins_ms(known.table, known.limits, known.now_ms), work.expiry.going
+    begins, going = begins_ms(known), work.expiry.going
     moment = f"{datetime.fromtimestamp(begins // 1000, UTC):%Y-%m-%d %H:%M} UTC"
     return RuleFinding(
         f"{going.snapshots:,} snapshots, and {going.files:,} files of about "

@@ -18,7 +18,7 @@ def waiting_orders(known: Known, ease: float) -> RuleFinding | None:
     minutes = (known.now_ms - min(since, default=known.now_ms)) / MINUTE_MS
     if minutes < WAITING_MINUTES * ease:
         return None
-    group = known.limits.served_by
+    group = known.settings.served_by
     return RuleFinding(
         f"{len(since):,} tasks wait for a worker of the group '{group}', the oldest for "
         f"{minutes:,.0f} minutes",

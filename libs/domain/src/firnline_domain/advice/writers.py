@@ -42,7 +42,7 @@ def metadata_files_kept(known: Known, ease: float) -> RuleFinding | None:
     """Find many commits of a table that keeps all metadata files: every commit adds one, and expiry
     does not remove it."""
     hour = _busiest_hour(known, "commits")
-    kept = known.settings.get(DELETE_AFTER_COMMIT, "").strip().lower() != "true"
+    kept = known.written_settings.get(DELETE_AFTER_COMMIT, "").strip().lower() != "true"
     if not kept or hour.commits < METADATA_COMMITS * ease:
         return None
     return RuleFinding(
@@ -76,10 +76,10 @@ def copy_on_write(known: Known, ease: float) -> RuleFinding | None:
 def equality_delete_promise(known: Known, ease: float) -> RuleFinding | None:
     """Find a maximum age of equality deletes that cannot be kept: tasks take longer than it allows,
     or there are deletes that no rewrite of a partition removes."""
-    promise_ms, served = known.limits.max_equality_delete_age_ms, known.table.work.service
+    promise_ms, served = known.settings.max_equality_delete_age_ms, known.table.work.service
     if not promise_ms:
         return None
-    lead, foreign = lead_ms(known.table, known.limits), known.table.counters.global_equality_deletes
+    lead, foreign = lead_ms(known), known.table.counters.global_equality_deletes
     age_ms = max(known.now_ms - served.promised.oldest_ms, 0) if served.promised else 0
     if not foreign and lead < promise_ms * ease and age_ms < promise_ms:
         return None

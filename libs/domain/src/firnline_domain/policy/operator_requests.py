@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from firnline_domain.base.values import Value, replace
-from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import admit_rewrite, decide_rewrite
+from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.freezing import FREEZE, freezes_at_ms, is_worth_freezing
 from firnline_domain.policy.triggers.table import as_requested
 from firnline_domain.records.orders import RewriteFiles, TableOrder
-from firnline_domain.settings.thresholds import Thresholds
 
 Order = RewriteFiles | TableOrder
 POLICY = "policy"  # whatever the policy would order
@@ -35,30 +34,25 @@ class RequestedAction(Value):
 
 
 def requested_rewrites(
-    table: Table,
-    partitions: Iterable[Partition],
-    requested: RequestedAction,
-    limits: Thresholds,
-    now_ms: int,
-) -> Iterator[tuple[Partition, Decision]]:
+    inputs: Iterable[PolicyInput], requested: RequestedAction
+) -> Iterator[tuple[PolicyInput, Decision]]:
     """Yield each requested partition with its decision: a task, or why there is none.
 
     A named partition is rewritten at any debt and any time, unless its table is switched off or a
     task for it is running."""
-    for partition in partitions:
-        scope = partition.counters.scope
-        if requested.partition is None or scope.partition == requested.partition:
-            yield partition, _decide_requested(table, partition, requested, limits, now_ms)
+    for given in inputs:
+        name = given.partition.counters.scope.partition
+        if requested.partition is None or name == requested.partition:
+            yield given, _decide_requested(given, requested)
 
 
-def _decide_requested(
-    table: Table, partition: Partition, requested: RequestedAction, limits: Thresholds, now_ms: int
-) -> Decision:
-    if requested.action == Action.CONVERT and limits.streaming_readers:
+def _decide_requested(given: PolicyInput, requested: RequestedAction) -> Decision:
+    if requested.action == Action.CONVERT and given.settings.streaming_readers:
         return Decision(Reason.STREAMING_READERS)
-    decision = decide_rewrite(table, partition, replace(limits, quiet_ms=0, hot_ms=0), now_ms)
+    at_once = replace(given.settings, quiet_ms=0, hot_ms=0)
+    decision = decide_rewrite(replace(given, settings=at_once))
     if requested.action == FREEZE and decision.reason not in _BARS:
-        return _decide_freeze(table, partition, requested, limits, now_ms)
+        return _decide_freeze(given, requested)
     if requested.names_partitions and decision.reason not in _BARS:
         action = decision.action if requested.action == POLICY else requested.action
         return replace(as_requested(action), order=True)
@@ -67,20 +61,18 @@ def _decide_requested(
     return _with_action(requested.action, decision)
 
 
-def _decide_freeze(
-    table: Table, partition: Partition, requested: RequestedAction, limits: Thresholds, now_ms: int
-) -> Decision:
+def _decide_freeze(given: PolicyInput, requested: RequestedAction) -> Decision:
     """Decide on a requested freeze: where partitions are named, no waiting time applies. None is
     rewritten in vain."""
-    at_ms = freezes_at_ms(partition, limits)
-    if not requested.names_partitions and at_ms is not None and at_ms > now_ms:
+    at_ms = freezes_at_ms(given)
+    if not requested.names_partitions and at_ms is not None and at_ms > given.now_ms:
         return Decision(Reason.NOT_CLOSED, until_ms=at_ms)
     is_as_left = at_ms is None and not requested.names_partitions
-    if is_as_left or not is_worth_freezing(partition.counters.holds, limits.target_bytes):
+    if is_as_left or not is_worth_freezing(given.holds, given.settings.target_bytes):
         return Decision(Reason.FROZEN)
     if requested.names_partitions:
         return replace(as_requested(Action.FULL), order=True)
-    return admit_rewrite(table, partition, as_requested(FREEZE), limits, now_ms)
+    return admit_rewrite(given, as_requested(FREEZE))
 
 
 def _with_action(action: str, decision: Decision) -> Decision:

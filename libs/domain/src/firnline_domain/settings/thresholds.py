@@ -16,7 +16,6 @@ from firnline_domain.settings.property import AGE_MS, FILES, PAUSE, SIZE, Proper
 PRICE = real_range(0, 1_000_000)  # dollars
 FLEET = "*"  # the budget of all groups without a quota; no group has that name
 EXPIRE_ENABLED = "firnline.expire.enabled"
-KEY_SHARE = 0.15  # of a data file's bytes: its key columns, until a conversion has read some
 
 
 class ConversionPolicy(StrEnum):
@@ -44,7 +43,7 @@ class ExpiryMode(StrEnum):
     NEVER = "false"
 
 
-class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolve` asks with every record
+class Thresholds(Value, cache_hash=True):  # eighty fields, and `_resolve` asks with every record
     """Each field's property stands beside it. A value that cannot be read counts as unset, but for
     a window or a blackout: whoever set one does not want orders at any time.
     """
@@ -124,13 +123,7 @@ class Thresholds(Value, cache_hash=True):  # ninety fields, and `_resolve` asks 
     price_gb_month: float = 0.023  # firnline.price.gb-month: of storage
     group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
-    cost_factor: float = 1.0  # no property: what rewrites take here was learned (`FleetShare`)
-    conversion_factor: float = 1.0  # no property: the same of conversions, which read keys
-    sort_factor: float | None = None  # no property: the same of sorts; None = none was made yet
-    action_factors: tuple[tuple[str, float], ...] = ()  # no property: of actions on whole tables
-    key_share: float = KEY_SHARE  # no property: of a data file's bytes, as conversions have shown
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
-    paid: bool = False  # no property: its turn within the budget has come
 
     @property
     def may_convert(self) -> bool:

@@ -18,14 +18,16 @@ from firnline_domain.policy.cost.cost_benefit import (
     compaction_work,
     list_offers,
     paid_at_ms,
-    rewrites_everything,
     weigh_compaction,
     weigh_minor,
 )
-from firnline_domain.policy.cost.cost_model import FIRNLINE
 from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
+from firnline_domain.policy.cost_model import FIRNLINE
+from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
+
+from tests.kit.partitions import globally, policy_input, table
 
 MB = 1 << 20
 LIMITS = Thresholds(target_bytes=128 * MB, reads_per_hour=6.0, cheap_bytes=64 * MB, payback=1.0)
@@ -37,10 +39,19 @@ ALL = frozenset(Action)
 
 
 def weighed(holds: FileTally, floor: Debt = NO_DEBT, since: int | None = 0) -> CostBenefit:
+    return weigh_compaction(held_input(holds, floor, since))
+
+
+def held_input(
+    holds: FileTally,
+    floor: Debt = NO_DEBT,
+    since: int | None = 0,
+    global_deletes: int = 0,
+    settings: Thresholds = LIMITS,
+) -> PolicyInput:
     work = PartitionWork(floor=floor, debt_since_ms=since)
-    debt = debt_of(holds, LIMITS.target_bytes)
     partition = Partition(PartitionCounters(Scope(1, "[]"), holds=holds), work)
-    return weigh_compaction(partition, LIMITS, debt, debt.above(floor))
+    return policy_input(table(totals=globally(global_deletes)), partition, settings)
 
 
 def test_equality_deletes_burden_every_older_file() -> None:
@@ -77,11 +88,11 @@ def test_a_price_knows_how_many_files_there_are() -> None:
     assert compaction_work(holds, 0).files == 29 + 4 + 3
     vectors = FileTally(on_target=LARGE, deletion_vectors=Tally(3, 100, MB))
     assert compaction_work(vectors, 0).files == 3 + 3
-    found = {one.action: one.work for one in list_offers(UPSERTED, LIMITS)}
+    found = {one.action: one.work for one in list_offers(UPSERTED, LIMITS.target_bytes)}
     assert (found[Action.CONVERT].files, found[Action.CONVERT].converted) == (4 + 4, 25)
     assert found[Action.COMPACT].converted == 0
     small = FileTally(fragments=Tally(8, 1, MB))
-    [merge] = [one for one in list_offers(small, LIMITS) if one.action is Action.MERGE]
+    [merge] = [one for one in list_offers(small, LIMITS.target_bytes) if one.action is Action.MERGE]
     assert merge.work.files == 8
 
 
@@ -124,12 +135,8 @@ def test_fragments_that_fill_a_file_wait_for_nobody() -> None:
     with_delete = replace(clean, equality_deletes=Tally(1, 1, 100))
     with_vector = replace(clean, deletion_vectors=Tally(1, 1, 100))
     for weigh in (weigh_minor, weigh_compaction):
-        found = []
-        for holds in (clean, few, with_delete, with_vector):
-            debt = debt_of(holds, LIMITS.target_bytes)
-            counters = PartitionCounters(Scope(1, "[]"), holds=holds)
-            partition = Partition(counters, PartitionWork(debt_since_ms=0))
-            found.append(weigh(partition, LIMITS, debt, debt).from_ms)
+        cases = (clean, few, with_delete, with_vector)
+        found = [weigh(held_input(holds)).from_ms for holds in cases]
         assert found[0] == 0, weigh.__name__
         assert min(found[1:]) > 0, weigh.__name__
 
@@ -165,11 +172,7 @@ def test_one_delete_beside_a_thousand_vectors_weighs_as_much_as_alone() -> None:
     for weigh in (weigh_minor, weigh_compaction):
         found = []
         for holds, left in ((alone, NO_DEBT), (beside, floor)):
-            debt = debt_of(holds, LIMITS.target_bytes)
-            partition = Partition(
-                PartitionCounters(Scope(1, "[]"), holds=holds), PartitionWork(debt_since_ms=0)
-            )
-            found.append(weigh(partition, LIMITS, debt, debt.above(left)).spared_s)
+            found.append(weigh(held_input(holds, left)).spared_s)
         assert found[1] == pytest.approx(found[0], rel=0.01), weigh.__name__
 
 
@@ -183,18 +186,18 @@ def test_a_vector_brings_one_file_and_a_delete_file_all() -> None:
 def test_convert_or_compact_by_cost() -> None:
     """Few rows of large files die: a conversion reads keys alone. Many: the rewrite is dearer,
     and spares the dead rows too."""
-    few = list_offers(UPSERTED, LIMITS, abilities=ALL)
+    few = list_offers(UPSERTED, LIMITS.target_bytes, abilities=ALL)
     assert [one.action for one in few] == [Action.CONVERT, Action.COMPACT]
     assert few[0].price_s < few[1].price_s / 5
     tiny = FileTally(fragments=Tally(8, 1_000, MB), equality_deletes=Tally(4, 500, 100))
     masked = replace(tiny, position_deletes=Tally(8, 900, 900))
-    assert list_offers(masked, LIMITS, abilities=ALL)[0].action is Action.COMPACT
+    assert list_offers(masked, LIMITS.target_bytes, abilities=ALL)[0].action is Action.COMPACT
 
 
 def test_small_or_shared_debt_is_not_converted() -> None:
     def rewritten(holds: FileTally, global_deletes: int = 0, **limits: Any) -> bool:
-        debt = debt_of(holds, LIMITS.target_bytes, global_deletes)
-        return rewrites_everything(holds, replace(LIMITS, **limits), debt)
+        settings = replace(LIMITS, **limits)
+        return held_input(holds, global_deletes=global_deletes, settings=settings).takes_all
 
     assert not rewritten(UPSERTED)
     assert rewritten(UPSERTED, cheap_bytes=LARGE.bytes * 2)  # then nothing is left
@@ -211,25 +214,20 @@ def test_small_work_beside_position_deletes_has_a_small_price() -> None:
     masked = FileTally(
         on_target=LARGE, fragments=Tally(8, 8, 20 * MB), deletion_vectors=Tally(9, 9, 9)
     )
-    debt = debt_of(masked, LIMITS.target_bytes)
-    work = PartitionWork(debt_since_ms=0)
-    partition = Partition(PartitionCounters(Scope(1, "[]"), holds=masked), work)
-    minor = weigh_minor(partition, LIMITS, debt, debt)
+    minor = weigh_minor(held_input(masked))
     assert minor.work.bytes_read == 20 * MB
     assert minor.from_ms == 0
     upserted = replace(masked, equality_deletes=Tally(1, 10, 100))
-    reading = weigh_minor(
-        replace(partition, counters=replace(partition.counters, holds=upserted)), LIMITS, debt, debt
-    )
+    reading = weigh_minor(held_input(upserted))
     assert reading.work.bytes_read == pytest.approx(20 * MB + 0.15 * LARGE.bytes + 100)
 
 
 def test_a_merge_is_offered_where_no_delete_is() -> None:
     holds = FileTally(fragments=Tally(9, 9, 90 * MB), undersized=Tally(1, 1, 40 * MB))
-    merge = list_offers(holds, LIMITS, abilities=frozenset({Action.MERGE}))[0]
+    merge = list_offers(holds, LIMITS.target_bytes, abilities=frozenset({Action.MERGE}))[0]
     assert merge.work.bytes_read == 130 * MB  # with what L1 has, they fill a file
     assert merge.price_s == FIRNLINE.cpu_s(merge.work)
     with_deletes = replace(holds, equality_deletes=Tally(1, 1, 1))
     assert Action.MERGE not in {
-        one.action for one in list_offers(with_deletes, LIMITS, abilities=ALL)
+        one.action for one in list_offers(with_deletes, LIMITS.target_bytes, abilities=ALL)
     }

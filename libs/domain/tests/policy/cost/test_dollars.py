@@ -18,6 +18,7 @@ from firnline_domain.policy.cost.dollars import (
     in_dollars,
     of_rewrite,
 )
+from firnline_domain.policy.cost_model import LearnedFactors, cost_model
 from firnline_domain.policy.partition.decide import cost_benefit_of
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
@@ -30,10 +31,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.names import TABLE
+from tests.kit.partitions import policy_input, table_input
 
 MB, GB = 1 << 20, 1 << 30
 NOW = 40 * DAY_MS
 LIMITS = Thresholds(statistics="id", sort="id", partition_ttl_h=24.0, remove_orphans=True)
+COSTS = cost_model(LIMITS)
 SCOPE = Scope(0, '["a"]')
 
 
@@ -61,12 +64,12 @@ def table(
 
 
 def weighed(action: str, of: Table, limits: Thresholds = LIMITS) -> Estimate:
-    return TABLE_ACTIONS[action].estimate(of, limits, NOW)
+    return TABLE_ACTIONS[action].estimate(table_input(of, limits, NOW))
 
 
 @pytest.mark.parametrize("action", TABLE_ACTIONS)
 def test_each_action_has_a_price_in_all_units(action: str) -> None:
-    numbers = weighed(action, table(200, 90_000, 10, 50, 20)).to_numbers(LIMITS)
+    numbers = weighed(action, table(200, 90_000, 10, 50, 20)).to_numbers(COSTS, 2.0)
     assert numbers["price_cpu_s"] > 0
     assert numbers["price_gb_hours"] > 0
     assert numbers["price_requests"] > 0
@@ -97,19 +100,23 @@ def test_a_price_list_makes_dollars_of_it() -> None:
             "firnline.reads-per-hour": "5",
         }
     )
+    costs = cost_model(limits)
     price = Price(100.0, gets=1_000_000, puts=200_000)
-    assert price.in_dollars(limits) == pytest.approx(0.1 + 2 + 2)
+    assert price.in_dollars(costs) == pytest.approx(0.1 + 2 + 2)
     gain = Gain(100.0, 500_000, 2 * GB)
-    assert gain.dollars_an_hour(limits) == pytest.approx(5 * (0.1 + 1.0) + 2 * 7.2 / 720)
-    numbers = Estimate(price, gain).to_numbers(limits)
+    assert gain.dollars_an_hour(costs, limits.reads_per_hour) == pytest.approx(
+        5 * (0.1 + 1.0) + 2 * 7.2 / 720
+    )
+    numbers = Estimate(price, gain).to_numbers(costs, limits.reads_per_hour)
     assert numbers["gain_dollars_a_day"] == pytest.approx(DAY_H * 5.52, rel=0.01)
     assert numbers["gain_requests_a_day"] == 60_000_000
 
 
 def test_an_action_costs_more_where_workers_are_slow() -> None:
-    slow, of = replace(LIMITS, cost_factor=3.0), table(200, 600, 10, 50)
-    for action in TABLE_ACTIONS:
-        ratio = weighed(action, of, slow).price.cpu_s / weighed(action, of).price.cpu_s
+    of = table(200, 600, 10, 50)
+    slow = table_input(of, LIMITS, NOW, factors=LearnedFactors(rewrites=3.0))
+    for name, action in TABLE_ACTIONS.items():
+        ratio = action.weighed_here(slow).price.cpu_s / weighed(name, of).price.cpu_s
         assert ratio == pytest.approx(3.0)
 
 
@@ -128,7 +135,7 @@ def test_more_debt_never_spares_less(action: str, counts: tuple[int, int], other
         weighed(action, table(**{"data": others, GROWING[action]: one})).gain
         for one in (less, more)
     ]
-    dollars = [one.dollars_an_hour(LIMITS) for one in gains]
+    dollars = [one.dollars_an_hour(COSTS, 2.0) for one in gains]
     assert dollars[0] <= dollars[1] + 1e-12
     assert (dollars[1] > 0) == (more > 1 or (more == 1 and action != "rewrite_manifests"))
 
@@ -141,25 +148,25 @@ def test_more_debt_never_spares_less(action: str, counts: tuple[int, int], other
 def test_a_larger_table_is_never_cheaper(
     action: str, one: tuple[int, ...], more: tuple[int, ...]
 ) -> None:
-    small = weighed(action, table(*one)).price.in_dollars(LIMITS)
+    small = weighed(action, table(*one)).price.in_dollars(COSTS)
     large = weighed(action, table(*(a + b for a, b in zip(one, more, strict=True)))).price
-    assert small <= large.in_dollars(LIMITS) + 1e-12
+    assert small <= large.in_dollars(COSTS) + 1e-12
 
 
 def test_what_the_last_look_has_found_is_expected_of_the_next() -> None:
     action, held = TABLE_ACTIONS["remove_dangling_deletes"], table(10, 1_000, 10)
-    first = action.estimate(held, LIMITS, NOW).gain
+    first = action.estimate(table_input(held, LIMITS, NOW)).gain
     assert first.freed_bytes == 500 * MB
-    held, order = action.plan_order(held, LIMITS, NOW)
+    held, order = action.plan_order(table_input(held, LIMITS, NOW))
     assert order is not None
     assert order.numbers["gain_bytes"] == 500 * MB
     found = {"removed_delete_files": 0.0, "removed_bytes": 0.0}
     result = TableResult(order.task_id, TABLE, action.name, None, "w", NOW, found)
     held, _ = action.after_result(held, result, NOW)
-    assert action.estimate(held, LIMITS, NOW).gain == Gain()
+    assert action.estimate(table_input(held, LIMITS, NOW)).gain == Gain()
     late = replace(result, task_id="other", numbers={"removed_delete_files": 9.0})
     held, _ = action.after_result(held, late, NOW)
-    assert action.estimate(held, LIMITS, NOW).gain == Gain()
+    assert action.estimate(table_input(held, LIMITS, NOW)).gain == Gain()
 
 
 def test_what_a_partition_expiry_takes_is_what_it_has_announced_then_what_it_took() -> None:
@@ -167,11 +174,13 @@ def test_what_a_partition_expiry_takes_is_what_it_has_announced_then_what_it_too
     announced = {"going_files": 3.0, "going_bytes": 70.0}
     gone = {"files_removed": 2.0, "bytes_removed": 40.0}
     for numbers, freed in ((announced, 70.0), (gone, 40.0)):
-        held, order = action.plan_order(held, replace(LIMITS, partition_grace_ms=0), NOW)
+        held, order = action.plan_order(
+            table_input(held, replace(LIMITS, partition_grace_ms=0), NOW)
+        )
         assert order is not None
         result = TableResult(order.task_id, TABLE, action.name, None, "w", NOW, numbers)
         held, _ = action.after_result(held, result, NOW)
-        assert action.estimate(held, LIMITS, NOW).gain.freed_bytes == freed
+        assert action.estimate(table_input(held, LIMITS, NOW)).gain.freed_bytes == freed
 
 
 def partition(fragments: int, **work: int | None) -> Partition:
@@ -184,14 +193,14 @@ def partition(fragments: int, **work: int | None) -> Partition:
 
 def test_a_sort_is_priced_by_what_it_writes_not_as_a_merge_of_small_files() -> None:
     sort = Decision(TriggerReason.UNSORTED, action=Action.SORT, min_dead_ratio=1.0)
-    whole = cost_benefit_of(table(), partition(0), sort, LIMITS)
+    whole = cost_benefit_of(policy_input(table(), partition(0), LIMITS), sort)
     assert whole.work.bytes_read == 100 * 100 * MB
-    first = cost_benefit_of(table(), partition(10), sort, LIMITS)
+    first = cost_benefit_of(policy_input(table(), partition(10), LIMITS), sort)
     assert first.work.bytes_read == 100 * 100 * MB + 10 * MB
-    later = cost_benefit_of(table(), partition(10, sorted_ms=1), sort, LIMITS)
+    later = cost_benefit_of(policy_input(table(), partition(10, sorted_ms=1), LIMITS), sort)
     assert later.work.bytes_read == 20 * MB
     assert later.price_s < whole.price_s / 50
-    assert of_rewrite(whole, LIMITS).price.in_dollars(LIMITS) > 0.001
+    assert of_rewrite(whole, LIMITS.target_bytes).price.in_dollars(COSTS) > 0.001
 
 
 @pytest.mark.parametrize(("scans", "opens"), [(10.0, 95.0), (5.0, 47.5), (0.0, 0.0)])
@@ -199,8 +208,10 @@ def test_a_sort_spares_those_that_filter_by_its_column(scans: float, opens: floa
     held = table()
     filters = Filters(NOW, 10.0, (Use("id", scans, scans), Use("day", 5.0, 5.0)))
     held = replace(held, work=replace(held.work, filters=filters))
-    assert estimate_sort(held, partition(0), LIMITS).spared_opens == opens
-    assert estimate_sort(table(), partition(0), LIMITS).spared_opens == 95.0  # nobody has said
+    assert estimate_sort(policy_input(held, partition(0), LIMITS)).spared_opens == opens
+    assert (
+        estimate_sort(policy_input(table(), partition(0), LIMITS)).spared_opens == 95.0
+    )  # nobody has said
 
 
 @pytest.mark.parametrize(
@@ -216,7 +227,9 @@ def test_along_a_curve_readers_of_each_column_are_spared_all_but_the_root(
     filters = Filters(NOW, 10.0, (Use("id", 5.0, 5.0), Use("day", 5.0, 5.0)))
     held = replace(held, work=replace(held.work, filters=filters))
     limits = replace(LIMITS, sort=sort)
-    assert estimate_sort(held, partition(0), limits).spared_opens == pytest.approx(opens)
+    assert estimate_sort(policy_input(held, partition(0), limits)).spared_opens == pytest.approx(
+        opens
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 
 import pytest
-from firnline_domain.base.values import replace
-from firnline_domain.policy.cost.cost_model import LEARNING, MAX_FACTOR, MAX_STEP_RATIO
-from firnline_domain.policy.cost.table_action_cost import expected_s, pace_after, pace_of
+from firnline_domain.policy.cost.table_action_cost import expected_s, pace_after
+from firnline_domain.policy.cost_model import (
+    LEARNING,
+    MAX_FACTOR,
+    MAX_STEP_RATIO,
+    LearnedFactors,
+    cost_model,
+)
 from firnline_domain.settings.thresholds import Thresholds
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,8 +49,8 @@ def test_one_lie_among_twenty_results_is_nearly_forgotten(true: float, expected:
 
 
 def test_each_action_has_its_own_and_before_it_that_of_rewrites() -> None:
-    limits = replace(Thresholds(), cost_factor=3.0, action_factors=(("expire", 0.5),))
-    assert (pace_of("expire", limits), pace_of("remove_orphans", limits)) == (0.5, 3.0)
+    costs = cost_model(Thresholds(), LearnedFactors(rewrites=3.0), {"expire": 0.5})
+    assert (costs.action_factor("expire"), costs.action_factor("remove_orphans")) == (0.5, 3.0)
 
 
 def test_of_an_order_that_nobody_has_weighed_nothing_is_learned() -> None:

@@ -29,6 +29,8 @@ from firnline_domain.settings.thresholds import Thresholds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.partitions import policy_input, table
+
 TASK = RunningTask("t", Scope(1, "[]"), "compact", "fragments", 1, 1, 0, 0)
 LIMITS = Thresholds(heavy_bytes=1_000_000)
 
@@ -75,8 +77,9 @@ def test_who_ran_out_of_memory_comes_back_after_some_successes_in_a_row() -> Non
 @pytest.mark.parametrize("times", [0, 1])
 def test_an_order_tells_its_lane_by_its_numbers(records: int, times: int) -> None:
     partition = holding(records, work=PartitionWork(out_of_memory=times))
-    weighed = weigh_compaction(partition, LIMITS, NO_DEBT, NO_DEBT)
-    assert lane_of_order(price_numbers(partition, LIMITS, weighed, 0)) is lane_of(partition, LIMITS)
+    given = policy_input(table(), partition, LIMITS)
+    numbers = price_numbers(given, weigh_compaction(given))
+    assert lane_of_order(numbers) is lane_of(partition, LIMITS)
 
 
 def test_other_failures_change_no_lane() -> None:

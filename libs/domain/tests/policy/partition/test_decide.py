@@ -9,7 +9,7 @@ from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope, task_id
 from firnline_domain.policy.partition.deadlines import QUEUE_MS
-from firnline_domain.policy.partition.decide import debt_files, decide_rewrite, order_for
+from firnline_domain.policy.partition.decide import debt_files, order_for
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.settings.thresholds import Thresholds
@@ -19,9 +19,11 @@ from tests.kit.partitions import (
     LIMITS,
     NOW,
     SCOPE,
+    decide,
     explained,
     globally,
     partition,
+    policy_input,
     running,
     table,
 )
@@ -84,7 +86,7 @@ SPARED = [
 
 @pytest.mark.parametrize(("case", "of_it", "reason"), ORDERED, ids=[one[0] for one in ORDERED])
 def test_ordered(case: str, of_it: Partition, reason: Reason) -> None:
-    decision = decide_rewrite(table(), of_it, LIMITS, NOW)
+    decision = decide(table(), of_it, LIMITS, NOW)
     assert (decision.order, decision.reason) == (True, reason)
     assert decision.status == "in_flight"
 
@@ -93,7 +95,7 @@ def test_ordered(case: str, of_it: Partition, reason: Reason) -> None:
     ("case", "of_it", "reason", "until_ms"), SPARED, ids=[one[0] for one in SPARED]
 )
 def test_spared(case: str, of_it: Partition, reason: Reason, until_ms: int | None) -> None:
-    decision = decide_rewrite(table(), of_it, LIMITS, NOW)
+    decision = decide(table(), of_it, LIMITS, NOW)
     assert (decision.order, decision.reason, decision.until_ms) == (False, reason, until_ms)
 
 
@@ -119,42 +121,36 @@ TABLES = [
 def test_spared_for_its_table(
     case: str, whole: Table, limits: Thresholds, reason: Reason, until_ms: int | None
 ) -> None:
-    decision = decide_rewrite(whole, FULL, limits, NOW)
+    decision = decide(whole, FULL, limits, NOW)
     assert (decision.order, decision.reason, decision.until_ms) == (False, reason, until_ms)
 
 
 def test_an_order_past_its_deadline_holds_nobody_up() -> None:
-    assert decide_rewrite(table(running(deadline_ms=NOW)), FULL, LIMITS, NOW).order
+    assert decide(table(running(deadline_ms=NOW)), FULL, LIMITS, NOW).order
 
 
 def test_a_place_is_left_for_one_more_order() -> None:
-    assert decide_rewrite(table(running(OTHER)), FULL, LIMITS, NOW).order
+    assert decide(table(running(OTHER)), FULL, LIMITS, NOW).order
 
 
 def test_global_deletes_burden_every_partition_with_data() -> None:
     whole = table(totals=globally(4))
-    assert (
-        decide_rewrite(whole, partition(on_target=1), LIMITS, NOW).reason
-        == TriggerReason.GLOBAL_DELETES
-    )
-    assert decide_rewrite(whole, partition(), LIMITS, NOW).reason == Reason.HEALTHY
+    assert decide(whole, partition(on_target=1), LIMITS, NOW).reason == TriggerReason.GLOBAL_DELETES
+    assert decide(whole, partition(), LIMITS, NOW).reason == Reason.HEALTHY
     met = PartitionWork(floor=Debt(global_deletes=4))
-    assert (
-        decide_rewrite(whole, partition(0, met, on_target=1), LIMITS, NOW).reason
-        == Reason.FIXED_POINT
-    )
+    assert decide(whole, partition(0, met, on_target=1), LIMITS, NOW).reason == Reason.FIXED_POINT
 
 
 def test_deletes_of_a_table_without_other_specs_are_not_global() -> None:
     whole = table(totals=replace(globally(4), partitioned=0))
-    assert decide_rewrite(whole, partition(on_target=1), LIMITS, NOW).reason == Reason.HEALTHY
+    assert decide(whole, partition(on_target=1), LIMITS, NOW).reason == Reason.HEALTHY
 
 
 def test_a_threshold_of_zero_does_not_order_for_nothing() -> None:
     none = replace(LIMITS, min_fragments=0, min_equality_deletes=0, min_position_deletes=0)
-    assert not decide_rewrite(table(), partition(on_target=3), none, NOW).order
-    assert not decide_rewrite(table(), partition(fragments=1), none, NOW).order
-    assert decide_rewrite(table(), partition(on_target=1, equality_deletes=1), none, NOW).order
+    assert not decide(table(), partition(on_target=3), none, NOW).order
+    assert not decide(table(), partition(fragments=1), none, NOW).order
+    assert decide(table(), partition(on_target=1, equality_deletes=1), none, NOW).order
 
 
 def test_the_numbers_explain_the_decision() -> None:
@@ -169,8 +165,8 @@ def test_the_numbers_explain_the_decision() -> None:
 def test_the_order_names_table_ref_scope_and_reason() -> None:
     work = PartitionWork(failures=2)
     of_it = partition(0, work, fragments=9)
-    decision = decide_rewrite(table(), of_it, LIMITS, NOW)
-    order, task = order_for(table(), of_it, decision, LIMITS, NOW)
+    decision = decide(table(), of_it, LIMITS, NOW)
+    order, task = order_for(policy_input(table(), of_it, LIMITS, NOW), decision)
     assert order.task_id == task_id("u", "main", '1:["a"]', "compact", 77)
     assert (order.scope, order.ref, order.reason) == (SCOPE, "main", "fragments")
     assert (order.attempt, order.trigger_snapshot_id) == (3, 77)
@@ -185,19 +181,19 @@ def test_the_order_names_table_ref_scope_and_reason() -> None:
 
 def test_a_retried_order_is_the_same_task() -> None:
     first, again = partition(fragments=9), partition(0, PartitionWork(failures=1), fragments=9)
-    decision = decide_rewrite(table(), first, LIMITS, NOW)
-    one, _ = order_for(table(), first, decision, LIMITS, NOW)
-    other, _ = order_for(table(), again, decision, LIMITS, NOW + 5)
+    decision = decide(table(), first, LIMITS, NOW)
+    one, _ = order_for(policy_input(table(), first, LIMITS, NOW), decision)
+    other, _ = order_for(policy_input(table(), again, LIMITS, NOW + 5), decision)
     assert (one.task_id, one.attempt, other.attempt) == (other.task_id, 1, 2)
 
 
 def test_a_partition_that_is_counted_under_a_digest_is_never_ordered() -> None:
     """An order's scope is what the outputs' partition is made from."""
     ready = partition(fragments=100)
-    assert decide_rewrite(table(), ready, LIMITS, NOW).order
+    assert decide(table(), ready, LIMITS, NOW).order
     scope = Scope(1, f'["{"x" * 5_000}"]').counted_scope
     counted = replace(ready, counters=replace(ready.counters, scope=scope))
-    decision = decide_rewrite(table(), counted, LIMITS, NOW)
+    decision = decide(table(), counted, LIMITS, NOW)
     assert (decision.order, decision.reason) == (False, Reason.NAME_TOO_LONG)
 
 
@@ -212,4 +208,7 @@ def test_a_partition_that_is_counted_under_a_digest_is_never_ordered() -> None:
     ],
 )
 def test_debt_is_what_a_rewrite_could_mend(files: int, holds: dict[str, int], floor: Debt) -> None:
-    assert debt_files(table(), partition(0, PartitionWork(floor=floor), **holds), LIMITS) == files
+    assert (
+        debt_files(policy_input(table(), partition(0, PartitionWork(floor=floor), **holds), LIMITS))
+        == files
+    )

@@ -20,7 +20,7 @@ from firnline_domain.counters.state.file_sizes import fills_target
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table, TableWork
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide_rewrite, order_for
+from firnline_domain.policy.partition.decide import order_for
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.triggers.dead_files import positional_records
@@ -30,6 +30,8 @@ from firnline_domain.records.parts.tallies import FileTally, Tally, size_class
 from firnline_domain.settings.thresholds import PROPERTIES, ConversionPolicy, Thresholds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from tests.kit.partitions import decide, policy_input
 
 MB = 1 << 20
 TARGET = 128 * MB
@@ -71,7 +73,7 @@ class Life:
 
     def decision(self) -> Decision:
         self.work = with_full_interval(self.work, self.limits, "a", self.now_ms)
-        return decide_rewrite(Table(KNOWN, TableWork()), self.partition, self.limits, self.now_ms)
+        return decide(Table(KNOWN, TableWork()), self.partition, self.limits, self.now_ms)
 
     def commit(self, sizes: list[int], deletes: FileTally) -> None:
         self.sizes, self.deletes = self.sizes + sizes, self.deletes + deletes
@@ -98,7 +100,8 @@ class Life:
 
     def rewrite(self, decision: Decision, meanwhile: tuple[list[int], FileTally]) -> None:
         _, task = order_for(
-            Table(KNOWN, TableWork()), self.partition, decision, self.limits, self.now_ms
+            policy_input(Table(KNOWN, TableWork()), self.partition, self.limits, self.now_ms),
+            decision,
         )
         self.work = after_order(self.work)
         taken = self._taken(decision)

@@ -8,7 +8,7 @@ from firnline_domain.counters.state.counters import PartitionCounters
 from firnline_domain.counters.state.debt import Debt, debt_of
 from firnline_domain.counters.state.work import Partition, PartitionWork
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide_rewrite, order_for
+from firnline_domain.policy.partition.decide import order_for
 from firnline_domain.policy.partition.outcomes import after_order, after_success
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.triggers.table import TriggerReason
@@ -20,8 +20,10 @@ from tests.kit.partitions import (
     LIMITS,
     NOW,
     SCOPE,
+    decide,
     explained,
     of,
+    policy_input,
     table,
 )
 
@@ -41,26 +43,28 @@ def upserted(since_ms: int, deletes: int = 4, records: int = 200_000) -> Partiti
 
 
 def test_a_dear_rewrite_waits_until_readers_have_paid_for_it() -> None:
-    young = decide_rewrite(table(), upserted(NOW - 60_000), WEIGHED, NOW)
+    young = decide(table(), upserted(NOW - 60_000), WEIGHED, NOW)
     assert (young.order, young.reason, young.status) == (False, Reason.MINIMUM_GAIN, "idle")
     assert young.until_ms is not None
     assert 1 < (young.until_ms - NOW) / 3_600_000 < 24
-    later = decide_rewrite(table(), upserted(NOW - 60_000), WEIGHED, young.until_ms)
+    later = decide(table(), upserted(NOW - 60_000), WEIGHED, young.until_ms)
     assert (later.order, later.reason) == (True, TriggerReason.EQUALITY_DELETES)
 
 
 def test_a_conversion_is_paid_for_sooner_than_a_compaction() -> None:
-    compacted = decide_rewrite(table(), upserted(NOW - 60_000), WEIGHED, NOW).until_ms
-    young = decide_rewrite(table(), upserted(NOW - 60_000), CONVERTING, NOW)
+    compacted = decide(table(), upserted(NOW - 60_000), WEIGHED, NOW).until_ms
+    young = decide(table(), upserted(NOW - 60_000), CONVERTING, NOW)
     assert (young.order, young.reason) == (False, Reason.MINIMUM_GAIN)
     assert young.until_ms is not None
     assert compacted is not None
     assert young.until_ms - NOW < (compacted - NOW) / 3
-    later = decide_rewrite(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
+    later = decide(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
     assert (later.order, later.reason) == (True, TriggerReason.EQUALITY_DELETES)
     assert later.action is Action.CONVERT
     told = explained(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms)
-    order, task = order_for(table(), upserted(NOW - 60_000), told, CONVERTING, young.until_ms)
+    order, task = order_for(
+        policy_input(table(), upserted(NOW - 60_000), CONVERTING, young.until_ms), told
+    )
     assert (order.action, task.action) == ("convert", "convert")
 
 
@@ -73,7 +77,7 @@ def converted(at_ms: int, *dead: int, limits: Thresholds = CONVERTING) -> Partit
     positions = Tally(25, sum(dead), sum(dead))
     holds = replace(before.counters.holds, equality_deletes=Tally(), position_deletes=positions)
     told = explained(table(), before, limits, at_ms + 10**10)
-    _, task = order_for(table(), before, told, limits, at_ms)
+    _, task = order_for(policy_input(table(), before, limits, at_ms), told)
     parts = len(dead)
     task = replace(task, dead_rows=tuple(
         DeadRows(25 // parts, LARGE.bytes // parts, LARGE.records // parts, rows) for rows in dead
@@ -87,11 +91,11 @@ def test_what_a_conversion_has_left_is_rewritten_once_readers_have_paid_for_that
     left = converted(NOW, 20_000_000)  # a fifth of the rows is dead
     assert left.work.floor.position_deletes == 25
     rested = NOW + CONVERTING.cool_down_ms
-    waiting = decide_rewrite(table(), left, CONVERTING, rested)
+    waiting = decide(table(), left, CONVERTING, rested)
     assert (waiting.order, waiting.reason) == (False, Reason.FIXED_POINT)
     assert waiting.until_ms is not None
     assert 1 < (waiting.until_ms - NOW) / 3_600_000 < 24
-    later = decide_rewrite(table(), left, CONVERTING, waiting.until_ms)
+    later = decide(table(), left, CONVERTING, waiting.until_ms)
     assert (later.order, later.reason) == (True, TriggerReason.POSITION_DELETES)
     assert (later.action, later.min_dead_ratio) == (Action.COMPACT, 0.2)
 
@@ -127,7 +131,7 @@ def test_the_files_that_pay_are_taken_and_no_others(
 def test_the_files_with_the_most_dead_rows_go_first() -> None:
     """Readers pay for them sooner: as many rows, in fewer bytes."""
     left = converted(NOW, 12_000_000, 5_000_000, 0, 0, 0)
-    first = decide_rewrite(table(), left, CONVERTING, NOW + 60_000).until_ms
+    first = decide(table(), left, CONVERTING, NOW + 60_000).until_ms
     assert first is not None
     found = explained(table(), left, CONVERTING, first)
     assert (found.order, found.min_dead_ratio) == (True, 0.5)
@@ -139,10 +143,10 @@ def test_the_files_with_the_most_dead_rows_go_first() -> None:
 
 def test_what_came_since_is_spread_evenly() -> None:
     left = converted(NOW, 15_000_000)
-    assert not decide_rewrite(table(), left, CONVERTING, NOW + YEAR_MS).order
+    assert not decide(table(), left, CONVERTING, NOW + YEAR_MS).order
     more = replace(left.counters.holds, deletion_vectors=Tally(25, 5_000_000, 5_000_000))
     grown = replace(left, counters=replace(left.counters, holds=more))
-    found = decide_rewrite(table(), grown, CONVERTING, NOW + YEAR_MS)
+    found = decide(table(), grown, CONVERTING, NOW + YEAR_MS)
     assert (found.order, found.min_dead_ratio) == (True, 0.2)
 
 
@@ -150,13 +154,11 @@ def test_from_a_third_on_files_are_rewritten_in_a_day_though_nobody_reads() -> N
     unread = replace(CONVERTING, reads_per_hour=0.0)
     day = NOW + unread.max_wait_ms
     left = converted(NOW, 9_000_000, 5_000_000, 0, 0, 0, limits=unread)  # 45 %, 25 %
-    waiting = decide_rewrite(table(), left, unread, day - 1)
+    waiting = decide(table(), left, unread, day - 1)
     assert (waiting.order, waiting.until_ms) == (False, day)
-    found = decide_rewrite(table(), left, unread, day)
+    found = decide(table(), left, unread, day)
     assert (found.order, found.min_dead_ratio) == (True, 0.3)
-    assert not decide_rewrite(
-        table(), converted(NOW, 25, limits=unread), unread, NOW + YEAR_MS
-    ).order
+    assert not decide(table(), converted(NOW, 25, limits=unread), unread, NOW + YEAR_MS).order
 
 
 def test_somebody_looks_where_the_dead_rows_of_others_may_all_be_in_one_file() -> None:
@@ -168,19 +170,19 @@ def test_somebody_looks_where_the_dead_rows_of_others_may_all_be_in_one_file() -
         return Partition(PartitionCounters(SCOPE, 1, 1, holds), work)
 
     day = NOW + CONVERTING.max_wait_ms
-    assert not decide_rewrite(table(), marked(790_000), CONVERTING, NOW + YEAR_MS).order
-    waiting = decide_rewrite(table(), marked(810_000), CONVERTING, NOW + 7_200_000)
+    assert not decide(table(), marked(790_000), CONVERTING, NOW + YEAR_MS).order
+    waiting = decide(table(), marked(810_000), CONVERTING, NOW + 7_200_000)
     assert (waiting.order, waiting.until_ms) == (False, day)
-    found = decide_rewrite(table(), marked(810_000), CONVERTING, day)
+    found = decide(table(), marked(810_000), CONVERTING, day)
     assert (found.order, found.reason) == (True, TriggerReason.POSITION_DELETES)
     assert (found.action, found.min_dead_ratio) == (Action.COMPACT, 0.3)
     told = explained(table(), marked(810_000), CONVERTING, day)
-    _, task = order_for(table(), marked(810_000), told, CONVERTING, day)
+    _, task = order_for(policy_input(table(), marked(810_000), CONVERTING, day), told)
     debt = debt_of(marked(810_000).counters.holds, CONVERTING.target_bytes)
     looked = replace(task, dead_rows=(DeadRows(25, LARGE.bytes, LARGE.records, 810_000),))
     work = after_success(after_order(marked(1).work), debt, looked, CONVERTING, day, 810_000)
     seen = replace(marked(810_000), work=work)
-    assert not decide_rewrite(table(), seen, CONVERTING, day + YEAR_MS).order
+    assert not decide(table(), seen, CONVERTING, day + YEAR_MS).order
 
 
 def test_many_files_of_positions_are_joined_and_no_data_file_is_rewritten() -> None:
@@ -193,7 +195,7 @@ def test_many_files_of_positions_are_joined_and_no_data_file_is_rewritten() -> N
     assert found.numbers["rewrite_bytes"] < MB
     few = replace(holds, position_deletes=Tally(25 + 5, 600, 6_000))  # each file may have one
     fewer = replace(many, counters=replace(many.counters, holds=few))
-    assert not decide_rewrite(table(), fewer, CONVERTING, NOW + 60_000).order
+    assert not decide(table(), fewer, CONVERTING, NOW + 60_000).order
 
 
 def test_a_conversion_takes_the_files_along_that_pay() -> None:
@@ -202,19 +204,19 @@ def test_a_conversion_takes_the_files_along_that_pay() -> None:
     again = replace(left.counters.holds, equality_deletes=deletes)
     work = replace(left.work, until_ms=None, debt_since_ms=NOW)
     grown = Partition(replace(left.counters, holds=again), work)
-    soon = decide_rewrite(table(), grown, CONVERTING, NOW + 60_000).until_ms
+    soon = decide(table(), grown, CONVERTING, NOW + 60_000).until_ms
     assert soon is not None
-    first, later = (decide_rewrite(table(), grown, CONVERTING, at) for at in (soon, NOW + 10**10))
+    first, later = (decide(table(), grown, CONVERTING, at) for at in (soon, NOW + 10**10))
     assert (first.reason, first.min_dead_ratio) == (TriggerReason.EQUALITY_DELETES, 1.0)
     assert (later.reason, later.min_dead_ratio) == (TriggerReason.EQUALITY_DELETES, 0.2)
     never = replace(CONVERTING, convert=ConversionPolicy.NEVER)
-    whole = decide_rewrite(table(), grown, never, NOW + 10**10)
+    whole = decide(table(), grown, never, NOW + 10**10)
     assert (whole.action, whole.min_dead_ratio) == (Action.COMPACT, 0.0)
 
 
 def test_a_table_without_conversions_rewrites_the_files_that_pay() -> None:
     never = replace(CONVERTING, convert=ConversionPolicy.NEVER)
-    found = decide_rewrite(table(), converted(NOW, 15_000_000, 0, 0, 0, 0), never, NOW + YEAR_MS)
+    found = decide(table(), converted(NOW, 15_000_000, 0, 0, 0, 0), never, NOW + YEAR_MS)
     assert (found.action, found.min_dead_ratio) == (Action.COMPACT, 0.5)
 
 
@@ -222,8 +224,8 @@ def test_whoever_asks_for_conversions_gets_them_where_a_compaction_would_be_chea
     holds = replace(of(equality_deletes=4), on_target=Tally(2, 2, 2))
     small = Partition(PartitionCounters(SCOPE, 1, 1, holds), PartitionWork(debt_since_ms=NOW))
     asked = replace(LIMITS, convert=ConversionPolicy.ALWAYS)
-    assert decide_rewrite(table(), small, LIMITS, NOW).action is Action.COMPACT
-    found = decide_rewrite(table(), small, asked, NOW)
+    assert decide(table(), small, LIMITS, NOW).action is Action.COMPACT
+    found = decide(table(), small, asked, NOW)
     assert (found.order, found.action) == (True, Action.CONVERT)
 
 
@@ -231,7 +233,7 @@ def test_what_was_deleted_leaves_the_storage_when_its_time_has_come_where_somebo
     unread = replace(CONVERTING, reads_per_hour=0.0, max_snapshot_age_ms=30 * 86_400_000)
     asked = replace(unread, recycle=True)
     left, due = converted(NOW, 30, limits=asked), NOW + 30 * 86_400_000
-    waiting = decide_rewrite(table(), left, asked, due - 1)
+    waiting = decide(table(), left, asked, due - 1)
     assert (waiting.order, waiting.until_ms) == (False, due)
     found = explained(table(), left, asked, due)
     assert (found.order, found.reason, found.action) == (
@@ -241,8 +243,8 @@ def test_what_was_deleted_leaves_the_storage_when_its_time_has_come_where_somebo
     )
     assert found.min_dead_ratio == 0.0
     assert found.numbers["rewrite_bytes"] == LARGE.bytes
-    assert not decide_rewrite(table(), left, replace(asked, gc_enabled=False), due).order
-    assert not decide_rewrite(table(), left, unread, due).order
+    assert not decide(table(), left, replace(asked, gc_enabled=False), due).order
+    assert not decide(table(), left, unread, due).order
 
 
 def test_a_second_conversion_does_not_make_the_first_ones_positions_young() -> None:
@@ -251,7 +253,7 @@ def test_a_second_conversion_does_not_make_the_first_ones_positions_young() -> N
     grown = Partition(replace(left.counters, holds=again), replace(left.work, until_ms=None))
     told = explained(table(), grown, CONVERTING, NOW + 10**10)
     assert told.action is Action.CONVERT
-    _, task = order_for(table(), grown, told, CONVERTING, NOW + 5_000_000)
+    _, task = order_for(policy_input(table(), grown, CONVERTING, NOW + 5_000_000), told)
     debt = debt_of(left.counters.holds, CONVERTING.target_bytes)
     work = after_success(after_order(grown.work), debt, task, CONVERTING, NOW + 5_000_000)
     assert work.positions_since_ms == NOW
@@ -263,18 +265,18 @@ def test_a_second_conversion_does_not_make_the_first_ones_positions_young() -> N
 
 def test_it_waits_no_longer_than_it_may() -> None:
     little = upserted(NOW - WEIGHED.max_wait_ms, records=4)
-    assert decide_rewrite(table(), little, WEIGHED, NOW - 1).reason is Reason.MINIMUM_GAIN
-    assert decide_rewrite(table(), little, WEIGHED, NOW).order
+    assert decide(table(), little, WEIGHED, NOW - 1).reason is Reason.MINIMUM_GAIN
+    assert decide(table(), little, WEIGHED, NOW).order
 
 
 def test_readers_who_have_paid_are_served_below_every_threshold() -> None:
     """One delete file, twenty minutes old; but it has 5 M rows, and 25 files load it."""
     whole, limits = upserted(NOW - 1_200_000, 1, 5_000_000), replace(WEIGHED, cheap_bytes=1 << 40)
-    assert decide_rewrite(table(), whole, limits, NOW).reason is TriggerReason.READ_DEBT
-    fresh = decide_rewrite(table(), upserted(NOW - 1, 1, 5_000_000), limits, NOW)
+    assert decide(table(), whole, limits, NOW).reason is TriggerReason.READ_DEBT
+    fresh = decide(table(), upserted(NOW - 1, 1, 5_000_000), limits, NOW)
     assert (fresh.reason, fresh.order) == (Reason.ACCUMULATING, False)
     assert fresh.until_ms is not None
-    assert decide_rewrite(table(), upserted(NOW - 1, 1, 5_000_000), limits, fresh.until_ms).order
+    assert decide(table(), upserted(NOW - 1, 1, 5_000_000), limits, fresh.until_ms).order
 
 
 def small_ones(since_ms: int | None, floor: int = 0, files: int = 5) -> Partition:
@@ -285,7 +287,7 @@ def small_ones(since_ms: int | None, floor: int = 0, files: int = 5) -> Partitio
 
 
 def test_small_files_that_fill_one_are_merged_once_it_pays() -> None:
-    young = decide_rewrite(table(), small_ones(NOW - 1), WEIGHED, NOW)
+    young = decide(table(), small_ones(NOW - 1), WEIGHED, NOW)
     assert young.reason is Reason.MINIMUM_GAIN
     assert young.until_ms is not None
     told = explained(table(), small_ones(NOW - 1), WEIGHED, young.until_ms)
@@ -295,19 +297,17 @@ def test_small_files_that_fill_one_are_merged_once_it_pays() -> None:
         5,
     )
     assert told.numbers["rewrite_bytes"] == 150 * MB
-    assert decide_rewrite(table(), small_ones(0, files=4), WEIGHED, NOW).reason is Reason.HEALTHY
-    assert (
-        decide_rewrite(table(), small_ones(0, floor=5), WEIGHED, NOW).reason is Reason.FIXED_POINT
-    )
-    unknown = decide_rewrite(table(), small_ones(None), WEIGHED, NOW)
+    assert decide(table(), small_ones(0, files=4), WEIGHED, NOW).reason is Reason.HEALTHY
+    assert decide(table(), small_ones(0, floor=5), WEIGHED, NOW).reason is Reason.FIXED_POINT
+    unknown = decide(table(), small_ones(None), WEIGHED, NOW)
     assert not unknown.order
     by_size_alone = replace(WEIGHED, max_size_error=0.0, reads_per_hour=0.0)
-    assert not decide_rewrite(table(), small_ones(0), by_size_alone, NOW).order
+    assert not decide(table(), small_ones(0), by_size_alone, NOW).order
 
 
 def test_nobody_reads_so_only_age_counts() -> None:
     unread = replace(WEIGHED, reads_per_hour=0.0)
-    assert decide_rewrite(table(), upserted(NOW - 600_000), unread, NOW).until_ms == (
+    assert decide(table(), upserted(NOW - 600_000), unread, NOW).until_ms == (
         NOW - 600_000 + unread.max_wait_ms
     )
 
@@ -315,8 +315,8 @@ def test_nobody_reads_so_only_age_counts() -> None:
 def test_files_far_from_their_target_are_merged_before_there_are_eight() -> None:
     counters = PartitionCounters(SCOPE, 1, 1, FileTally(fragments=Tally(3, 0, 45 * MB)))
     of_it = Partition(counters)
-    assert decide_rewrite(table(), of_it, WEIGHED, NOW).reason is TriggerReason.SIZE_ERROR
-    assert not decide_rewrite(table(), of_it, replace(WEIGHED, max_size_error=0.0), NOW).order
-    assert not decide_rewrite(table(), of_it, replace(WEIGHED, max_size_error=0.25), NOW).order
+    assert decide(table(), of_it, WEIGHED, NOW).reason is TriggerReason.SIZE_ERROR
+    assert not decide(table(), of_it, replace(WEIGHED, max_size_error=0.0), NOW).order
+    assert not decide(table(), of_it, replace(WEIGHED, max_size_error=0.25), NOW).order
     met = replace(of_it, work=PartitionWork(floor=Debt(fragments=3)))
-    assert decide_rewrite(table(), met, WEIGHED, NOW).reason is Reason.HEALTHY
+    assert decide(table(), met, WEIGHED, NOW).reason is Reason.HEALTHY

@@ -14,6 +14,8 @@ from firnline_domain.settings.contradictions import find_contradictions
 from firnline_domain.settings.in_force import unknown_names
 from firnline_domain.settings.thresholds import Thresholds
 
+from tests.kit.partitions import table_input
+
 NOW = 1_795_000_000_000
 NAME = TableName("u", ("db",), "t")
 TABLE = Table(TableCounters(NAME, "main", known=True, head_snapshot_id=7))
@@ -22,11 +24,11 @@ ACTION = PartitionArchiving()
 
 
 def test_nobody_who_has_said_nothing_is_asked() -> None:
-    assert ACTION.plan_order(TABLE, Thresholds(), NOW)[1] is None
+    assert ACTION.plan_order(table_input(TABLE, Thresholds(), NOW))[1] is None
 
 
 def test_it_is_announced_and_begins_when_the_grace_period_is_over() -> None:
-    table, order = ACTION.plan_order(TABLE, LIMITS, NOW)
+    table, order = ACTION.plan_order(table_input(TABLE, LIMITS, NOW))
     assert order is not None
     assert (order.action, order.reason) == ("archive_partitions", Reason.ARCHIVE_ANNOUNCED)
     assert (order.numbers["announces"], order.numbers["archive_h"]) == (1, 720)
@@ -34,20 +36,22 @@ def test_it_is_announced_and_begins_when_the_grace_period_is_over() -> None:
     result = TableResult(order.task_id, NAME, order.action, None, "w", NOW, numbers)
     table, word = ACTION.after_result(table, result, NOW)
     assert word == "announced"
-    waiting, none = ACTION.plan_order(table, LIMITS, NOW + DAY_MS - 1)
+    waiting, none = ACTION.plan_order(table_input(table, LIMITS, NOW + DAY_MS - 1))
     assert none is None
     assert waiting.work.actions[ACTION.name].reason == Reason.ARCHIVE_GRACE
-    _, order = ACTION.plan_order(table, LIMITS, NOW + DAY_MS)
+    _, order = ACTION.plan_order(table_input(table, LIMITS, NOW + DAY_MS))
     assert order is not None
     assert (order.reason, order.numbers["announced_ms"]) == (Reason.ARCHIVE_DUE, NOW)
-    _, order = ACTION.plan_order(table, replace(LIMITS, archive_after_h=1), NOW + DAY_MS)
+    _, order = ACTION.plan_order(
+        table_input(table, replace(LIMITS, archive_after_h=1), NOW + DAY_MS)
+    )
     assert order is not None
     assert order.reason == Reason.ARCHIVE_ANNOUNCED
 
 
 def test_what_is_to_be_archived_does_not_leave_by_its_age() -> None:
     both = replace(LIMITS, partition_ttl_h=1_000)
-    assert PartitionExpiry().plan_order(TABLE, both, NOW)[1] is None
+    assert PartitionExpiry().plan_order(table_input(TABLE, both, NOW))[1] is None
     [said] = find_contradictions({}, both, Thresholds(), NOW)
     assert "firnline.partitions.ttl-hours=1000 has no effect" in said
 

@@ -15,6 +15,7 @@ from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 
 from tests.kit.names import TABLE
+from tests.kit.partitions import table_input
 
 NOW = 1_795_000_000_000
 LATER = NOW + 6 * HOUR_MS
@@ -41,7 +42,7 @@ def moved(before: Table, changed: int = 0, head: int = 8) -> Table:
 
 
 def ordered(held: Table, limits: Thresholds = LIMITS, at: int = NOW) -> tuple[Table, TableOrder]:
-    after, order = ACTION.plan_order(held, limits, at)
+    after, order = ACTION.plan_order(table_input(held, limits, at))
     assert order is not None, after.work.actions
     return after, order
 
@@ -57,7 +58,7 @@ def answered(held: Table, order: TableOrder, at: int, refused: str | None = None
 
 
 def why(held: Table, limits: Thresholds = LIMITS, at: int = LATER) -> str:
-    after, order = ACTION.plan_order(held, limits, at)
+    after, order = ACTION.plan_order(table_input(held, limits, at))
     assert order is None
     work = after.work.actions.get(ACTION.name)
     return work.reason if work else Reason.HEALTHY
@@ -119,7 +120,7 @@ def test_rewrites_go_first_until_twice_as_many_rows_have_changed() -> None:
     held = replace(held, work=work)
     waiting = moved(held, 199)
     assert why(waiting) == Reason.STATISTICS_AFTER_REWRITES
-    after, _ = ACTION.plan_order(waiting, LIMITS, LATER)
+    after, _ = ACTION.plan_order(table_input(waiting, LIMITS, LATER))
     assert after.work.actions[ACTION.name].due_ms == LATER + 60_000
     ordered(moved(held, 200), at=LATER)
     ordered(replace(waiting, work=replace(work, running=())), at=LATER)
@@ -137,13 +138,13 @@ def test_partition_statistics_are_those_of_a_head() -> None:
 
 def test_who_asks_by_name_does_not_wait() -> None:
     held = computed(table())
-    _, order = ACTION.order_requested(held, LIMITS, NOW + 1)
+    _, order = ACTION.order_requested(table_input(held, LIMITS, NOW + 1))
     assert (order.reason, order.numbers["columns"]) == (Reason.REQUESTED, 1)
 
 
 def test_the_price_is_one_of_values() -> None:
     held = table(rows=1_000_000)
-    few = ACTION.order_numbers(held, Thresholds(statistics="id, name"))["read_cpu_s"]
+    few = ACTION.order_numbers(table_input(held, Thresholds(statistics="id, name")))["read_cpu_s"]
     assert round(few, 6) == 1.4
-    assert ACTION.order_numbers(held, LIMITS)["read_cpu_s"] > 10 * few
-    assert ACTION.order_numbers(held, PARTITIONS)["read_cpu_s"] == 0
+    assert ACTION.order_numbers(table_input(held, LIMITS))["read_cpu_s"] > 10 * few
+    assert ACTION.order_numbers(table_input(held, PARTITIONS))["read_cpu_s"] == 0

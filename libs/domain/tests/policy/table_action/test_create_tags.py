@@ -15,6 +15,8 @@ from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 
+from tests.kit.partitions import table_input
+
 MIDNIGHT = int(datetime(2026, 11, 25, tzinfo=UTC).timestamp() * 1000)
 NOON = MIDNIGHT - 12 * HOUR_MS
 NAME = TableName("u", ("db",), "t")
@@ -33,7 +35,7 @@ def committed(table: Table, at_ms: int) -> Table:
 
 
 def considered(table: Table, now_ms: int, limits: Thresholds = DAILY) -> tuple[Table, TableOrder]:
-    table, order = ACTION.plan_order(table, limits, now_ms)
+    table, order = ACTION.plan_order(table_input(table, limits, now_ms))
     assert order is not None, table.work.actions
     return table, order
 
@@ -44,7 +46,7 @@ def done(table: Table, order: TableOrder, now_ms: int) -> Table:
 
 
 def rests(table: Table, now_ms: int, limits: Thresholds = DAILY) -> tuple[str, int | None]:
-    after, order = ACTION.plan_order(table, limits, now_ms)
+    after, order = ACTION.plan_order(table_input(table, limits, now_ms))
     assert order is None
     work = after.work.actions.get(ACTION.name)
     return (work.reason, work.due_ms) if work else (Reason.HEALTHY, None)
@@ -84,7 +86,7 @@ def test_each_day_with_a_commit_orders_one() -> None:
     for hour in range(1, 10 * 24):
         now_ms = MIDNIGHT + hour * HOUR_MS
         table = committed(table, now_ms)
-        table, order = ACTION.plan_order(table, DAILY, now_ms)
+        table, order = ACTION.plan_order(table_input(table, DAILY, now_ms))
         if order is not None:
             orders.append(hour)
             table = done(table, order, now_ms)

@@ -13,6 +13,8 @@ from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 
+from tests.kit.partitions import table_input
+
 NOW = 1_795_000_000_000
 NAME = TableName("u", ("db",), "t")
 TABLE = Table(TableCounters(NAME, "main", known=True, head_snapshot_id=7))
@@ -21,7 +23,7 @@ ACTION = PartitionExpiry()
 
 
 def considered(table: Table, now_ms: int, limits: Thresholds = LIMITS) -> tuple[Table, TableOrder]:
-    table, order = ACTION.plan_order(table, limits, now_ms)
+    table, order = ACTION.plan_order(table_input(table, limits, now_ms))
     assert order is not None, table.work.actions
     return table, order
 
@@ -32,7 +34,7 @@ def answered(table: Table, order: TableOrder, now_ms: int, **numbers: float) -> 
 
 
 def why(table: Table, now_ms: int, limits: Thresholds = LIMITS) -> str:
-    after, order = ACTION.plan_order(table, limits, now_ms)
+    after, order = ACTION.plan_order(table_input(table, limits, now_ms))
     assert order is None
     work = after.work.actions.get(ACTION.name)
     return work.reason if work else Reason.HEALTHY

@@ -14,6 +14,7 @@ from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 
 from tests.kit.names import TABLE
+from tests.kit.partitions import table_input
 
 
 def table(deletes: int, data: int) -> Table:
@@ -27,7 +28,9 @@ def table(deletes: int, data: int) -> Table:
     [(499, 1, False), (500, 1, True), (500, 1_000, True), (500, 1_001, False), (90_000, 0, True)],
 )
 def test_many_beside_the_data_files(deletes: int, data: int, asked: bool) -> None:
-    _, order = DanglingDeletes().plan_order(table(deletes, data), Thresholds(), HOUR_MS)
+    _, order = DanglingDeletes().plan_order(
+        table_input(table(deletes, data), Thresholds(), HOUR_MS)
+    )
     assert (order is not None) == asked
     if order is not None:
         assert order.reason == "dangling_deletes"
@@ -36,21 +39,21 @@ def test_many_beside_the_data_files(deletes: int, data: int, asked: bool) -> Non
 
 def test_at_most_once_a_day() -> None:
     action = DanglingDeletes()
-    held, order = action.plan_order(table(500, 1), Thresholds(), HOUR_MS)
+    held, order = action.plan_order(table_input(table(500, 1), Thresholds(), HOUR_MS))
     assert order is not None
     done, _ = action.after_failure(held, order.task_id, "", HOUR_MS)
-    assert action.plan_order(done, Thresholds(), DAY_MS)[1] is None
-    assert action.plan_order(done, Thresholds(), HOUR_MS + DAY_MS)[1] is not None
+    assert action.plan_order(table_input(done, Thresholds(), DAY_MS))[1] is None
+    assert action.plan_order(table_input(done, Thresholds(), HOUR_MS + DAY_MS))[1] is not None
 
 
 def test_a_few_are_looked_for_once_when_rows_have_left_for_their_age() -> None:
     dropped = ActionWork(done_ms=DAY_MS)
     held = replace(table(3, 10), work=TableWork(actions={"expire_partitions": dropped}))
     action = DanglingDeletes()
-    ordered, order = action.plan_order(held, Thresholds(), DAY_MS)
+    ordered, order = action.plan_order(table_input(held, Thresholds(), DAY_MS))
     assert order is not None
     result = TableResult(order.task_id, TABLE, order.action, None, "w", DAY_MS, {})
     ended, _ = action.after_result(ordered, result, DAY_MS)
-    assert action.plan_order(ended, Thresholds(), 9 * DAY_MS)[1] is None
+    assert action.plan_order(table_input(ended, Thresholds(), 9 * DAY_MS))[1] is None
     without = replace(held, counters=table(0, 10).counters)
-    assert action.plan_order(without, Thresholds(), DAY_MS)[1] is None
+    assert action.plan_order(table_input(without, Thresholds(), DAY_MS))[1] is None

@@ -10,13 +10,14 @@ from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
 from firnline_domain.settings.thresholds import resolve_thresholds
 
 from tests.kit.names import TABLE
+from tests.kit.partitions import table_input
 
 HELD = Table(TableCounters(TABLE, MAIN, known=True, head_snapshot_id=7))
 
 
 def asked(**properties: str) -> dict[str, float] | None:
     limits = resolve_thresholds({name.replace("_", "."): text for name, text in properties.items()})
-    _, order = OrphanRemoval().plan_order(HELD, limits, DAY_MS)
+    _, order = OrphanRemoval().plan_order(table_input(HELD, limits, DAY_MS))
     return None if order is None else order.numbers
 
 
@@ -31,7 +32,7 @@ def test_nothing_is_looked_for_that_is_younger_than_a_day() -> None:
     limits = resolve_thresholds(
         {"firnline.orphans.enabled": "true", "firnline.orphans.min-age-ms": "1000"}
     )
-    _, order = OrphanRemoval().plan_order(HELD, limits, DAY_MS)
+    _, order = OrphanRemoval().plan_order(table_input(HELD, limits, DAY_MS))
     assert order is not None
     assert order.numbers["min_age_h"] == 24.0
 
@@ -39,8 +40,8 @@ def test_nothing_is_looked_for_that_is_younger_than_a_day() -> None:
 def test_once_a_week() -> None:
     limits = resolve_thresholds({"firnline.orphans.enabled": "true"})
     action = OrphanRemoval()
-    held, order = action.plan_order(HELD, limits, DAY_MS)
+    held, order = action.plan_order(table_input(HELD, limits, DAY_MS))
     assert order is not None
     done, _ = action.after_failure(held, order.task_id, "", DAY_MS)
-    assert action.plan_order(done, limits, 8 * DAY_MS - 1)[1] is None
-    assert action.plan_order(done, limits, 8 * DAY_MS)[1] is not None
+    assert action.plan_order(table_input(done, limits, 8 * DAY_MS - 1))[1] is None
+    assert action.plan_order(table_input(done, limits, 8 * DAY_MS))[1] is not None

@@ -12,6 +12,7 @@ from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from tests.kit.names import TABLE
+from tests.kit.partitions import table_input
 
 MB = 1 << 20
 
@@ -34,14 +35,14 @@ def table(manifests: int, size: int) -> Table:
     ],
 )
 def test_as_many_more_than_full_ones_would_be(manifests: int, size: int, asked: bool) -> None:
-    _, order = ManifestRewrite().plan_order(table(manifests, size), Thresholds(), 0)
+    _, order = ManifestRewrite().plan_order(table_input(table(manifests, size), Thresholds(), 0))
     assert (order is not None) == asked
 
 
 def test_the_owner_says_how_many_or_never() -> None:
     def asked(text: str) -> bool:
         limits = resolve_thresholds({"firnline.manifests.min-count": text})
-        return ManifestRewrite().plan_order(table(51, MB), limits, 0)[1] is not None
+        return ManifestRewrite().plan_order(table_input(table(51, MB), limits, 0))[1] is not None
 
     assert [asked(text) for text in ("50", "51", "0")] == [True, False, False]
 
@@ -52,9 +53,9 @@ def test_the_owner_says_how_many_or_never() -> None:
 )
 def test_the_owner_says_how_often(settings: dict[str, str], pause_ms: int) -> None:
     action, limits = ManifestRewrite(), resolve_thresholds(settings)
-    ordered, order = action.plan_order(table(101, MB), limits, 0)
+    ordered, order = action.plan_order(table_input(table(101, MB), limits, 0))
     assert order is not None
     result = TableResult(order.task_id, TABLE, order.action, None, "w", 0, {})
     ended, _ = action.after_result(ordered, result, now_ms=0)
-    assert action.plan_order(ended, limits, pause_ms - 1)[1] is None
-    assert action.plan_order(ended, limits, pause_ms)[1] is not None
+    assert action.plan_order(table_input(ended, limits, pause_ms - 1))[1] is None
+    assert action.plan_order(table_input(ended, limits, pause_ms))[1] is not None

@@ -28,6 +28,7 @@ from firnline_domain.records.results import ExpiryPreview
 from firnline_domain.settings.thresholds import ExpiryMode, Thresholds
 
 from tests.kit.expiries import expire, expired
+from tests.kit.partitions import table_input
 
 NOW = 100 * DAY_MS
 OLD = NOW - 5 * DAY_MS - 1  # just older than the default retention
@@ -90,7 +91,7 @@ REFUSED = [
 def test_not_ordered(
     case: str, of_it: Table, limits: Thresholds, reason: ExpiryReason, until_ms: int | None
 ) -> None:
-    decision = decide_expiry(of_it, limits, NOW)
+    decision = decide_expiry(table_input(of_it, limits, NOW))
     assert (decision.reason, decision.until_ms) == (reason, until_ms)
     assert decision.older_than_ms is None
 
@@ -109,14 +110,14 @@ ORDERED = [
     ("case", "of_it", "limits", "older_than_ms"), ORDERED, ids=[one[0] for one in ORDERED]
 )
 def test_ordered(case: str, of_it: Table, limits: Thresholds, older_than_ms: int) -> None:
-    decision = decide_expiry(of_it, limits, NOW)
+    decision = decide_expiry(table_input(of_it, limits, NOW))
     assert (decision.reason, decision.older_than_ms) == (ExpiryReason.OLD_SNAPSHOTS, older_than_ms)
 
 
 def test_the_order_protects_what_tasks_in_flight_started_from() -> None:
     work = TableWork(running=(task(8, NOW - 9), task(5, NOW - 7), task(8, NOW)))
-    decision = decide_expiry(table(work), LIMITS, NOW)
-    order, kept = expiry_order(table(work), decision, agreed(min_snapshots=4), NOW)
+    decision = decide_expiry(table_input(table(work), LIMITS, NOW))
+    order, kept = expiry_order(table_input(table(work), agreed(min_snapshots=4), NOW), decision)
     assert order.protected_snapshot_ids == (5, 8)
     assert (order.retain_last, order.older_than_ms) == (4, NOW - 5 * DAY_MS)
     assert order.task_id == kept.task_id == task_id("u", "main", "0", "expire", 77)
@@ -124,11 +125,11 @@ def test_the_order_protects_what_tasks_in_flight_started_from() -> None:
 
 
 def test_the_next_round_at_the_same_head_is_another_task() -> None:
-    first = table()
-    order, kept = expiry_order(first, decide_expiry(first, LIMITS, NOW), LIMITS, NOW)
-    later = NOW + DAY_MS
-    second = table(TableWork(expiry=expiry_ended(kept, 3, "", NOW)))
-    again, _ = expiry_order(second, decide_expiry(second, LIMITS, later), LIMITS, later)
+    first = table_input(table(), LIMITS, NOW)
+    order, kept = expiry_order(first, decide_expiry(first))
+    ended = table(TableWork(expiry=expiry_ended(kept, 3, "", NOW)))
+    second = table_input(ended, LIMITS, NOW + DAY_MS)
+    again, _ = expiry_order(second, decide_expiry(second))
     assert again.task_id != order.task_id
 
 
@@ -157,7 +158,7 @@ def test_after_anothers_expiry_the_number_is_unknown() -> None:
 
 def test_a_clock_that_was_set_back_does_not_stop_expiry() -> None:
     ahead = table(TableWork(expiry=expiry_ended(ExpiryWork(), 3, "", NOW + 3_600_000)))
-    assert decide_expiry(ahead, LIMITS, NOW).reason is ExpiryReason.OLD_SNAPSHOTS
+    assert decide_expiry(table_input(ahead, LIMITS, NOW)).reason is ExpiryReason.OLD_SNAPSHOTS
 
 
 # ---- careful, as by default
@@ -175,9 +176,9 @@ def announced(at_ms: int) -> TableWork:
 
 
 def test_a_table_is_told_of_before_anything_goes() -> None:
-    decision = decide_expiry(table(), CAREFUL, NOW)
+    decision = decide_expiry(table_input(table(), CAREFUL, NOW))
     assert decision.reason is ExpiryReason.ANNOUNCED
-    order, out = expiry_order(table(), decision, CAREFUL, NOW)
+    order, out = expiry_order(table_input(table(), CAREFUL, NOW), decision)
     assert order.begins_at_ms == NOW + DAY_MS
     assert order.older_than_ms == NOW + DAY_MS - 5 * DAY_MS  # what will have gone then
     assert (order.agreed, out.announcing, out.announced_ms) == (False, True, None)
@@ -186,44 +187,46 @@ def test_a_table_is_told_of_before_anything_goes() -> None:
 def test_the_grace_period_runs_from_the_announcement() -> None:
     told = table(announced(NOW))
     assert told.work.expiry.going == ExpiryPreview(4, 7)
-    early = decide_expiry(told, CAREFUL, NOW + DAY_MS - 1)
+    early = decide_expiry(table_input(told, CAREFUL, NOW + DAY_MS - 1))
     assert (early.reason, early.until_ms) == (ExpiryReason.GRACE_PERIOD, NOW + DAY_MS)
-    begun = decide_expiry(told, CAREFUL, NOW + DAY_MS)
+    begun = decide_expiry(table_input(told, CAREFUL, NOW + DAY_MS))
     assert begun.reason is ExpiryReason.OLD_SNAPSHOTS
-    order, _ = expiry_order(told, begun, CAREFUL, NOW + DAY_MS)
+    order, _ = expiry_order(table_input(told, CAREFUL, NOW + DAY_MS), begun)
     assert (order.begins_at_ms, order.announced_at_ms, order.grace_ms) == (None, NOW, DAY_MS)
 
 
 def test_a_table_that_was_always_here_is_told_in_time_and_loses_none() -> None:
     young = table(oldest_snapshot_ms=NOW - 4 * DAY_MS + 1)
-    assert decide_expiry(young, CAREFUL, NOW).reason is ExpiryReason.NOTHING_OLD_ENOUGH
+    assert decide_expiry(table_input(young, CAREFUL, NOW)).reason is ExpiryReason.NOTHING_OLD_ENOUGH
     due = NOW + DAY_MS + 2
-    decision = decide_expiry(young, CAREFUL, NOW + 2)
+    decision = decide_expiry(table_input(young, CAREFUL, NOW + 2))
     assert (decision.reason, decision.begins_ms) == (ExpiryReason.ANNOUNCED, due)
     told = replace(young, work=announced(NOW + 2))
-    assert decide_expiry(told, CAREFUL, due).reason is ExpiryReason.OLD_SNAPSHOTS
+    assert decide_expiry(table_input(told, CAREFUL, due)).reason is ExpiryReason.OLD_SNAPSHOTS
 
 
 def test_a_lost_state_begins_the_grace_period_once_more_and_no_longer() -> None:
     """What is lost is the announcement, too: it is made again, and then the day runs once."""
     lost, at = table(), NOW + DAY_MS
-    assert decide_expiry(lost, CAREFUL, at).reason is ExpiryReason.ANNOUNCED
+    assert decide_expiry(table_input(lost, CAREFUL, at)).reason is ExpiryReason.ANNOUNCED
     again = table(announced(at))
     for hour in range(24):  # looks, restarts and rounds of others do not begin it anew
-        assert begins_ms(again, CAREFUL, at + hour * HOUR_MS) == at + DAY_MS
-    assert decide_expiry(again, CAREFUL, at + DAY_MS).reason is ExpiryReason.OLD_SNAPSHOTS
+        assert begins_ms(table_input(again, CAREFUL, at + hour * HOUR_MS)) == at + DAY_MS
+    assert (
+        decide_expiry(table_input(again, CAREFUL, at + DAY_MS)).reason is ExpiryReason.OLD_SNAPSHOTS
+    )
 
 
 def test_rounds_that_follow_are_not_announced_again() -> None:
     first = announced(NOW).expiry
     work = TableWork(expiry=expiry_ended(replace(first, task_id="y"), 4, "", NOW + DAY_MS))
-    decision = decide_expiry(table(work), CAREFUL, NOW + 2 * DAY_MS)
+    decision = decide_expiry(table_input(table(work), CAREFUL, NOW + 2 * DAY_MS))
     assert decision.reason is ExpiryReason.OLD_SNAPSHOTS
 
 
 def test_an_announcement_by_a_clock_that_was_ahead_is_made_again() -> None:
     ahead = table(announced(NOW + 365 * DAY_MS))
-    assert decide_expiry(ahead, CAREFUL, NOW).reason is ExpiryReason.ANNOUNCED
+    assert decide_expiry(table_input(ahead, CAREFUL, NOW)).reason is ExpiryReason.ANNOUNCED
 
 
 TRUE = {"firnline.expire.enabled": "true"}
@@ -249,12 +252,14 @@ TRUE = {"firnline.expire.enabled": "true"}
 def test_who_has_to_agree(
     counters: dict[str, Any], limits: Thresholds, reason: ExpiryReason
 ) -> None:
-    assert decide_expiry(table(**counters), limits, NOW).reason is reason
+    assert decide_expiry(table_input(table(**counters), limits, NOW)).reason is reason
 
 
 def test_a_refusal_is_forgotten_when_the_settings_change() -> None:
     work = expiry_ended(ExpiryWork(), 0, "external_files", NOW)
-    again = decide_expiry(table(TableWork(expiry=retry_allowed(work))), LIMITS, NOW + 1)
+    again = decide_expiry(
+        table_input(table(TableWork(expiry=retry_allowed(work))), LIMITS, NOW + 1)
+    )
     assert again.reason is ExpiryReason.OLD_SNAPSHOTS
 
 

@@ -19,7 +19,6 @@ from firnline_domain.counters.state.work import (
 )
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.triggers.equality_delete_age import (
@@ -32,6 +31,8 @@ from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.pauses import Pause
 from firnline_domain.settings.thresholds import Thresholds
+
+from tests.kit.partitions import decide, explained, policy_input, table_input
 
 NOW = 1_800_000_000_000
 GB = 1 << 30
@@ -62,7 +63,7 @@ def partition(age_ms: int, holds: FileTally = HOLDS, **work: Any) -> Partition:
 def decided(
     age_ms: int, limits: Thresholds = PROMISE, of: Table | None = None, **work: Any
 ) -> Decision:
-    return decide_rewrite(of or table(), partition(age_ms, **work), limits, NOW)
+    return decide(of or table(), partition(age_ms, **work), limits, NOW)
 
 
 def test_an_order_goes_out_early_enough_and_not_before() -> None:
@@ -77,7 +78,7 @@ def test_an_order_goes_out_early_enough_and_not_before() -> None:
 
 def test_what_orders_took_lately_is_taken_off() -> None:
     slow = table(turnaround_ms=600_000)
-    assert lead_ms(slow, PROMISE) == 900_000 + MARGIN_MS
+    assert lead_ms(table_input(slow, PROMISE)) == 900_000 + MARGIN_MS
     assert not decided(HOUR_MS - 900_000 - MARGIN_MS - 1, of=slow).order
     assert decided(HOUR_MS - 900_000 - MARGIN_MS, of=slow).order
     assert decided(0, of=table(turnaround_ms=2 * HOUR_MS)).order  # it cannot be held: at once
@@ -101,13 +102,13 @@ def test_a_partition_that_takes_several_orders_begins_as_much_earlier() -> None:
             on_target=Tally(8_000, 10**10, 4_000 * GB), equality_deletes=Tally(1, 10_000, 100_000)
         ),
     )
-    orders = orders_of(partition(0, large), PROMISE)
+    orders = orders_of(policy_input(table(), partition(0, large), PROMISE))
     assert orders > 10
     lead = 150_000 * orders + MARGIN_MS
     wide = replace(PROMISE, max_equality_delete_age_ms=lead + HOUR_MS)
-    assert decide_rewrite(slow, partition(HOUR_MS, large), wide, NOW).order
-    assert not decide_rewrite(slow, partition(HOUR_MS - 1, large), wide, NOW).order
-    assert orders_of(partition(0, large), replace(PROMISE, slice_ms=0)) == 1
+    assert decide(slow, partition(HOUR_MS, large), wide, NOW).order
+    assert not decide(slow, partition(HOUR_MS - 1, large), wide, NOW).order
+    assert orders_of(policy_input(table(), partition(0, large), replace(PROMISE, slice_ms=0))) == 1
 
 
 def test_the_longest_of_the_last_orders_counts_and_fades() -> None:
@@ -170,12 +171,10 @@ def test_a_brake_is_looked_behind_when_the_promise_is_due() -> None:
 
 def test_the_numbers_are_told() -> None:
     part = partition(HOUR_MS)
-    found = with_numbers(table(), part, decide_rewrite(table(), part, PROMISE, NOW), PROMISE, NOW)
+    found = explained(table(), part, PROMISE, NOW)
     assert found.numbers["equality_delete_age_s"] == 3_600
     assert found.numbers["max_equality_delete_age_s"] == 3_600
-    other = with_numbers(
-        table(), part, decide_rewrite(table(), part, Thresholds(), NOW), Thresholds(), NOW
-    )
+    other = explained(table(), part, Thresholds(), NOW)
     assert other.numbers["max_equality_delete_age_s"] == 0
 
 
@@ -210,6 +209,4 @@ def test_deletes_of_every_partition_are_promised_by_none() -> None:
     )
     reaching = replace(table(), counters=counters)
     part = replace(partition(HOUR_MS), counters=PartitionCounters(Scope(0, "[]"), holds=HOLDS))
-    assert (
-        decide_rewrite(reaching, part, PROMISE, NOW).reason is not TriggerReason.EQUALITY_DELETE_AGE
-    )
+    assert decide(reaching, part, PROMISE, NOW).reason is not TriggerReason.EQUALITY_DELETE_AGE

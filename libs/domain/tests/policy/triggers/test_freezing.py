@@ -10,13 +10,15 @@ from firnline_domain.counters.state.debt import debt_added_by, debt_of
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
+from firnline_domain.policy.partition.decide import order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
+
+from tests.kit.partitions import decide, policy_input
 
 MB = 1 << 20
 NOW = 1_795_000_000_000
@@ -50,7 +52,7 @@ class Life:
         return Partition(counters, self.work)
 
     def decision(self) -> Decision:
-        return decide_rewrite(self.table, self.partition, self.limits, self.now_ms)
+        return decide(self.table, self.partition, self.limits, self.now_ms)
 
     def commit(self, added: FileTally) -> None:
         self.holds, self.changed_ms = self.holds + added, self.now_ms
@@ -63,7 +65,9 @@ class Life:
         decision = self.decision()
         assert decision.order, decision.reason
         self.orders.append(decision)
-        _, task = order_for(self.table, self.partition, decision, self.limits, self.now_ms)
+        _, task = order_for(
+            policy_input(self.table, self.partition, self.limits, self.now_ms), decision
+        )
         self.work = after_order(self.work)
         self.now_ms += HOUR_MS // 2
         self.holds, self.changed_ms = left, self.now_ms
@@ -102,7 +106,7 @@ def test_it_is_closed_when_nothing_was_committed_for_as_long() -> None:
         TriggerReason.CLOSED,
         Action.FULL,
     )
-    told = with_numbers(life.table, life.partition, decision, LIMITS, life.now_ms)
+    told = with_numbers(policy_input(life.table, life.partition, LIMITS, life.now_ms), decision)
     assert told.numbers["freeze_after_h"] == 48
 
 

@@ -12,13 +12,15 @@ from firnline_domain.counters.state.debt import NO_DEBT, Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork, RunningTask, Table
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
+from firnline_domain.policy.partition.decide import order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_success
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
+
+from tests.kit.partitions import decide, policy_input
 
 MB = 1 << 20
 NOW = 1_795_000_000_000
@@ -41,20 +43,20 @@ def partition(
 
 
 def test_it_is_due_when_the_interval_is_over_whatever_it_costs() -> None:
-    decision = decide_rewrite(TABLE, partition(), LIMITS, NOW)
+    decision = decide(TABLE, partition(), LIMITS, NOW)
     assert (decision.reason, decision.action, decision.order) == (
         TriggerReason.FULL_INTERVAL, Action.FULL, True,
     )  # fmt: skip
-    decision = with_numbers(TABLE, partition(), decision, LIMITS, NOW)
+    decision = with_numbers(policy_input(TABLE, partition(), LIMITS, NOW), decision)
     assert decision.numbers["rewrite_bytes"] == LARGE.bytes
     assert decision.numbers["full_interval_h"] == 168
-    order, task = order_for(TABLE, partition(), decision, LIMITS, NOW)
+    order, task = order_for(policy_input(TABLE, partition(), LIMITS, NOW), decision)
     assert (order.action, order.min_dead_ratio, task.action) == ("full", 0.0, "full")
     assert order.max_bytes > 0
 
 
 def test_before_it_is_due_the_moment_is_known() -> None:
-    decision = decide_rewrite(TABLE, partition(NOW - 7 * DAY_MS + 1), LIMITS, NOW)
+    decision = decide(TABLE, partition(NOW - 7 * DAY_MS + 1), LIMITS, NOW)
     assert (decision.order, decision.until_ms) == (False, NOW + 1)
 
 
@@ -68,7 +70,7 @@ def test_before_it_is_due_the_moment_is_known() -> None:
     ],
 )
 def test_what_nothing_is_to_be_gained_of_is_left_alone(spared: dict[str, Any]) -> None:
-    assert decide_rewrite(TABLE, partition(**spared), LIMITS, NOW).action is not Action.FULL
+    assert decide(TABLE, partition(**spared), LIMITS, NOW).action is not Action.FULL
 
 
 @pytest.mark.parametrize(
@@ -80,22 +82,22 @@ def test_what_nothing_is_to_be_gained_of_is_left_alone(spared: dict[str, Any]) -
     ],
 )
 def test_two_small_files_or_a_delete_are_enough(gained: dict[str, Any]) -> None:
-    assert decide_rewrite(TABLE, partition(**gained), LIMITS, NOW).action is Action.FULL
+    assert decide(TABLE, partition(**gained), LIMITS, NOW).action is Action.FULL
 
 
 def test_without_the_property_there_is_none() -> None:
     never = replace(LIMITS, full_interval_ms=0)
-    assert decide_rewrite(TABLE, partition(), never, NOW).reason is not TriggerReason.FULL_INTERVAL
+    assert decide(TABLE, partition(), never, NOW).reason is not TriggerReason.FULL_INTERVAL
     assert with_full_interval(PartitionWork(full_ms=5), never, "a", NOW).full_ms is None
 
 
 def test_a_writer_is_waited_for_and_not_for_ever() -> None:
     busy = partition(changed_ms=NOW)
     quiet = replace(LIMITS, quiet_ms=60_000)
-    decision = decide_rewrite(TABLE, busy, quiet, NOW)
+    decision = decide(TABLE, busy, quiet, NOW)
     assert (decision.order, decision.until_ms) == (False, NOW + 60_000)
     late = partition(NOW - 7 * DAY_MS - quiet.max_wait_ms, changed_ms=NOW)
-    assert decide_rewrite(TABLE, late, quiet, NOW).action is Action.FULL
+    assert decide(TABLE, late, quiet, NOW).action is Action.FULL
 
 
 def test_partitions_that_get_an_interval_together_fall_due_all_over_it() -> None:
@@ -122,9 +124,9 @@ def test_the_interval_begins_anew_when_the_last_slice_is_done() -> None:
     on_the_way = after_success(work, NO_DEBT, task(slice=part), LIMITS, NOW, changed_ms=8)
     assert on_the_way.full_ms == work.full_ms
     unfinished = replace(partition(), work=on_the_way)
-    assert decide_rewrite(TABLE, unfinished, LIMITS, NOW).action is Action.FULL
+    assert decide(TABLE, unfinished, LIMITS, NOW).action is Action.FULL
     switched_off = replace(LIMITS, full_interval_ms=0)
-    assert decide_rewrite(TABLE, unfinished, switched_off, NOW).action is not Action.FULL
+    assert decide(TABLE, unfinished, switched_off, NOW).action is not Action.FULL
     last = replace(part, left_files=0)
     done = after_success(on_the_way, NO_DEBT, task(slice=last), LIMITS, NOW + 9, changed_ms=8)
     assert (done.full_ms, done.full_seen_ms, done.unfinished) == (NOW + 9, 8, None)

@@ -19,9 +19,15 @@ from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionCh
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 
+from tests.kit.partitions import partition, policy_input, table
+
 NOW = 1_795_000_000_000
 TASK = RunningTask("t", Scope(1, "[]"), "compact", "fragments", 1, 1, 0, 0)
 LIMITS = Thresholds(hot_ms=10_000, hot_max_ms=60_000)
+
+
+def until_ms_of(work: PartitionWork, settings: Thresholds, now_ms: int) -> int | None:
+    return hot_until_ms(policy_input(table(), partition(work=work), settings, now_ms))
 
 
 def tally(**kinds: int) -> FileTally:
@@ -82,7 +88,7 @@ def test_who_makes_a_partition_hot(
     told = change(of_it, operation, **more)
     assert names_files(told, of_it) is hot
     work = after_writer_change(PartitionWork(), told, of_it, NOW)
-    assert hot_until_ms(work, LIMITS, NOW) == (NOW + 10_000 if hot else None)
+    assert until_ms_of(work, LIMITS, NOW) == (NOW + 10_000 if hot else None)
 
 
 HOT = PartitionWork(touched_ms=NOW)
@@ -103,7 +109,7 @@ HOT = PartitionWork(touched_ms=NOW)
 def test_debt_waits_but_not_for_ever(
     case: str, work: PartitionWork, now_ms: int, until_ms: int | None
 ) -> None:
-    assert hot_until_ms(work, LIMITS, now_ms) == until_ms
+    assert until_ms_of(work, LIMITS, now_ms) == until_ms
 
 
 def test_the_wait_counts_from_its_beginning() -> None:
@@ -121,18 +127,18 @@ def test_a_rewrite_does_not_cool_a_partition() -> None:
     done = after_success(
         PartitionWork(touched_ms=NOW, hot_since_ms=1), NO_DEBT, TASK, LIMITS, NOW + 5
     )
-    assert hot_until_ms(done, LIMITS, NOW + 5) == NOW + 10_000
+    assert until_ms_of(done, LIMITS, NOW + 5) == NOW + 10_000
     assert done.hot_since_ms is None
 
 
 def test_zero_leaves_nothing_alone() -> None:
-    assert hot_until_ms(HOT, Thresholds(hot_ms=0), NOW) is None
+    assert until_ms_of(HOT, Thresholds(hot_ms=0), NOW) is None
 
 
 def test_what_is_told_late_is_not_hot_and_a_fast_clock_heats_no_longer() -> None:
     late = after_writer_change(PartitionWork(), change(MERGED, "overwrite"), MERGED, NOW + 60_000)
-    assert hot_until_ms(late, LIMITS, NOW + 60_000) is None
+    assert until_ms_of(late, LIMITS, NOW + 60_000) is None
     ahead = after_writer_change(
         PartitionWork(), change(MERGED, "overwrite"), MERGED, NOW - 3_600_000
     )
-    assert hot_until_ms(ahead, LIMITS, NOW - 3_600_000) == NOW - 3_600_000 + 10_000
+    assert until_ms_of(ahead, LIMITS, NOW - 3_600_000) == NOW - 3_600_000 + 10_000

@@ -13,12 +13,13 @@ from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.read_cost import burden_of
-from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.triggers.objectives import DANGER, is_missed
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
+
+from tests.kit.partitions import decide, explained, policy_input
 
 NOW = 1_800_000_000_000
 GB = 1 << 30
@@ -42,7 +43,7 @@ def partition(delete_files: int = 1, age_ms: int = 0, **work: Any) -> Partition:
 
 
 def decided(limits: Thresholds, *args: Any, **work: Any) -> Decision:
-    return decide_rewrite(TABLE, partition(*args, **work), limits, NOW)
+    return decide(TABLE, partition(*args, **work), limits, NOW)
 
 
 def amplification(delete_files: int) -> float:
@@ -62,7 +63,9 @@ def test_reads_never_cost_more_than_allowed(files: int) -> None:
     endangered = replace(UNREAD, max_read_amplification=1 + limit * 0.99)
     found = decided(endangered, files)
     assert (found.order, found.reason) == (True, TriggerReason.OBJECTIVE)
-    assert not is_missed(partition(files), amplification(files), endangered, NOW)  # in time
+    assert not is_missed(
+        policy_input(TABLE, partition(files), endangered, NOW), amplification(files)
+    )  # in time
 
 
 def test_no_debt_is_older_than_allowed() -> None:
@@ -82,7 +85,7 @@ def test_a_lone_fragment_that_is_too_old_is_not_looked_at_before_a_commit() -> N
     lone = PartitionCounters(Scope(0, '["x"]'), holds=FileTally(fragments=Tally(1, 10, 10)))
     part = replace(partition(age_ms=2 * HOUR_MS), counters=lone)
     limits = replace(UNREAD, max_oldest_debt_ms=HOUR_MS)
-    found = decide_rewrite(TABLE, part, limits, NOW)
+    found = decide(TABLE, part, limits, NOW)
     assert (found.reason, found.until_ms) == (Reason.ACCUMULATING, None)
 
 
@@ -102,8 +105,8 @@ def test_other_brakes_hold() -> None:
     limits = replace(UNREAD, max_read_amplification=1.0001, quiet_ms=10**9)
     part = partition(3)
     written = replace(part, counters=replace(part.counters, changed_ms=NOW))
-    assert decide_rewrite(TABLE, part, limits, NOW).order
-    assert decide_rewrite(TABLE, written, limits, NOW).reason is Reason.QUIET_PERIOD
+    assert decide(TABLE, part, limits, NOW).order
+    assert decide(TABLE, written, limits, NOW).reason is Reason.QUIET_PERIOD
     shadow = replace(UNREAD, max_read_amplification=1.001, shadow=True)
     assert decided(shadow, 50).reason is Reason.SHADOW
 
@@ -111,16 +114,14 @@ def test_other_brakes_hold() -> None:
 def test_the_numbers_are_told_and_a_missed_one_is_counted() -> None:
     limits = replace(UNREAD, max_read_amplification=1.25, max_oldest_debt_ms=HOUR_MS)
     part = partition(1, 2 * HOUR_MS)
-    numbers = with_numbers(
-        TABLE, part, decide_rewrite(TABLE, part, limits, NOW), limits, NOW
-    ).numbers
+    numbers = explained(TABLE, part, limits, NOW).numbers
     assert numbers["objective_read_amplification"] == 1.25
     assert (numbers["oldest_debt_s"], numbers["objective_oldest_debt_s"]) == (7_200, 3_600)
-    assert is_missed(part, 1.0, limits, NOW)
+    assert is_missed(policy_input(TABLE, part, limits, NOW), 1.0)
     fresh = partition(1, HOUR_MS)
-    assert not is_missed(fresh, 1.25, limits, NOW)
-    assert is_missed(fresh, 1.26, limits, NOW)
-    assert not is_missed(part, 99.0, UNREAD, NOW)
+    assert not is_missed(policy_input(TABLE, fresh, limits, NOW), 1.25)
+    assert is_missed(policy_input(TABLE, fresh, limits, NOW), 1.26)
+    assert not is_missed(policy_input(TABLE, part, UNREAD, NOW), 99.0)
 
 
 def test_what_a_conversion_left_does_not_hide_new_deletes() -> None:
@@ -130,5 +131,5 @@ def test_what_a_conversion_left_does_not_hide_new_deletes() -> None:
     vectors = Tally(20, 1_000, 20 * 1_000)
     there = partition(10, floor=Debt(position_deletes=20))
     counters = replace(there.counters, holds=replace(holds(10), deletion_vectors=vectors))
-    decision = decide_rewrite(TABLE, replace(there, counters=counters), limit, NOW)
+    decision = decide(TABLE, replace(there, counters=counters), limit, NOW)
     assert decision.reason is TriggerReason.OBJECTIVE

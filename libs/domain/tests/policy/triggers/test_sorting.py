@@ -10,13 +10,15 @@ from firnline_domain.counters.state.debt import NO_DEBT, Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork, RunningTask, Table
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
+from firnline_domain.policy.partition.decide import order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_success
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
+
+from tests.kit.partitions import decide, policy_input
 
 MB = 1 << 20
 NOW = 1_795_000_000_000
@@ -37,18 +39,18 @@ def partition(
 
 
 def test_it_is_looked_at_once_and_then_when_it_has_changed_and_the_interval_is_over() -> None:
-    decision = decide_rewrite(TABLE, partition(), LIMITS, NOW)
+    decision = decide(TABLE, partition(), LIMITS, NOW)
     assert (decision.reason, decision.action, decision.order) == (
         TriggerReason.UNSORTED, Action.SORT, True,
     )  # fmt: skip
-    decision = with_numbers(TABLE, partition(), decision, LIMITS, NOW)
-    order, task = order_for(TABLE, partition(), decision, LIMITS, NOW)
+    decision = with_numbers(policy_input(TABLE, partition(), LIMITS, NOW), decision)
+    order, task = order_for(policy_input(TABLE, partition(), LIMITS, NOW), decision)
     assert (order.action, order.min_dead_ratio, order.numbers["sort_depth"]) == ("sort", 1.0, 5)
     rested = partition(sorted_ms=NOW - HOUR_MS, sorted_seen_ms=5)
-    assert decide_rewrite(TABLE, rested, LIMITS, NOW).reason is Reason.HEALTHY
+    assert decide(TABLE, rested, LIMITS, NOW).reason is Reason.HEALTHY
     early = partition(sorted_ms=NOW - HOUR_MS + 7, sorted_seen_ms=4)
-    assert decide_rewrite(TABLE, early, LIMITS, NOW).until_ms == NOW + 7
-    assert decide_rewrite(TABLE, early, LIMITS, NOW + 7).action is Action.SORT
+    assert decide(TABLE, early, LIMITS, NOW).until_ms == NOW + 7
+    assert decide(TABLE, early, LIMITS, NOW + 7).action is Action.SORT
     assert task.action == "sort"
 
 
@@ -58,16 +60,14 @@ def test_it_is_looked_at_once_and_then_when_it_has_changed_and_the_interval_is_o
 def test_without_the_property_or_with_no_more_files_than_may_hold_a_key_it_is_not(
     files: int, limits: Thresholds
 ) -> None:
-    assert decide_rewrite(TABLE, partition(files), limits, NOW).action is not Action.SORT
+    assert decide(TABLE, partition(files), limits, NOW).action is not Action.SORT
 
 
 def test_debt_goes_before_and_a_writer_at_work_is_waited_for() -> None:
-    assert (
-        decide_rewrite(TABLE, partition(fragments=9), LIMITS, NOW).reason is TriggerReason.FRAGMENTS
-    )
+    assert decide(TABLE, partition(fragments=9), LIMITS, NOW).reason is TriggerReason.FRAGMENTS
     busy = partition(changed_ms=NOW, sorted_ms=NOW - HOUR_MS, sorted_seen_ms=4)
     quiet = replace(LIMITS, quiet_ms=60_000)
-    decision = decide_rewrite(TABLE, busy, quiet, NOW)
+    decision = decide(TABLE, busy, quiet, NOW)
     assert (decision.order, decision.until_ms) == (False, NOW + 60_000)
 
 
@@ -97,5 +97,5 @@ def test_another_rewrite_keeps_what_is_known_and_slices_go_on_until_the_last() -
     part = Slice("sort", "unsorted", 7, 1.0, left_files=3, left_bytes=9)
     on_the_way = after_success(work, NO_DEBT, task(slice=part), LIMITS, NOW, changed_ms=8)
     unfinished = replace(partition(), work=on_the_way)
-    assert decide_rewrite(TABLE, unfinished, LIMITS, NOW).action is Action.SORT
-    assert decide_rewrite(TABLE, unfinished, Thresholds(), NOW).action is not Action.SORT
+    assert decide(TABLE, unfinished, LIMITS, NOW).action is Action.SORT
+    assert decide(TABLE, unfinished, Thresholds(), NOW).action is not Action.SORT

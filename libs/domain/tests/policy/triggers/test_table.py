@@ -6,7 +6,6 @@ import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork
-from firnline_domain.policy.policy_input import collect_input
 from firnline_domain.policy.reasons.partition import CALM, Reason
 from firnline_domain.policy.triggers.table import (
     ORDERS,
@@ -18,7 +17,7 @@ from firnline_domain.policy.triggers.table import (
 from firnline_domain.records.states import TriggerForecast
 from firnline_domain.settings.thresholds import Thresholds
 
-from tests.kit.partitions import AN_HOUR_AGO, LIMITS, NOW, partition, table
+from tests.kit.partitions import AN_HOUR_AGO, LIMITS, NOW, partition, policy_input, table
 
 STATES = [
     partition(fragments=7),
@@ -36,7 +35,7 @@ SETTINGS = [LIMITS, replace(LIMITS, freeze_after_h=1.0), replace(LIMITS, sort="a
 def forecasts(
     of_it: Partition, limits: Thresholds = LIMITS
 ) -> dict[str, tuple[bool, int | None, str]]:
-    given = collect_input(table(), of_it, limits, NOW)
+    given = policy_input(table(), of_it, limits, NOW)
     return {one.reason: (one.due, one.at_ms, one.waits_for) for one in forecast_triggers(given)}
 
 
@@ -58,7 +57,7 @@ def test_time_makes_old_debt_fire_and_writers_keep_a_threshold_back() -> None:
 @pytest.mark.parametrize("limits", SETTINGS)
 @pytest.mark.parametrize("of_it", STATES)
 def test_the_first_that_is_due_is_the_decision(of_it: Partition, limits: Thresholds) -> None:
-    given = collect_input(table(), of_it, limits, NOW)
+    given = policy_input(table(), of_it, limits, NOW)
     found: list[TriggerForecast] = [*forecast_triggers(given)]
     order = iter([trigger.reason for trigger in TRIGGERS])
     assert all(one.reason in order for one in found)  # each after the one before it

@@ -15,13 +15,15 @@ from firnline_domain.counters.state.work import (
 )
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
+from firnline_domain.policy.partition.decide import with_numbers
 from firnline_domain.policy.reasons.partition import Decision
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE, after_rewrite, v2_files
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import resolve_thresholds
+
+from tests.kit.partitions import decide, policy_input
 
 NOW = 1_795_000_000_000
 NAME, SCOPE = TableName("u", ("db",), "t"), Scope(0, '["a"]')
@@ -44,7 +46,7 @@ def partition(positions: int = 0, equality: int = 0, since_ms: int | None = None
 
 
 def decided(one: Partition, table: Table = TABLE, limits: object = LIMITS) -> Decision:
-    return decide_rewrite(table, one, limits, NOW)  # type: ignore[arg-type]
+    return decide(table, one, limits, NOW)  # type: ignore[arg-type]
 
 
 def test_one_position_delete_file_is_enough_and_vectors_are_none() -> None:
@@ -56,7 +58,7 @@ def test_one_position_delete_file_is_enough_and_vectors_are_none() -> None:
         Action.CONVERT,
     )
     assert found.min_dead_ratio == 1  # no larger file is rewritten
-    told = with_numbers(TABLE, partition(positions=1), found, LIMITS, NOW)
+    told = with_numbers(policy_input(TABLE, partition(positions=1), LIMITS, NOW), found)
     assert told.numbers["v2_delete_files"] == 1
 
 
@@ -80,7 +82,7 @@ def test_equality_deletes_that_came_afterwards_are_served_as_in_any_table(
     since_ms: int | None, old: int
 ) -> None:
     one = partition(equality=2, since_ms=since_ms)
-    assert v2_files(TABLE, one, LIMITS) == old
+    assert v2_files(policy_input(TABLE, one, LIMITS)) == old
     assert (decided(one).reason is TriggerReason.V2_DELETES) == bool(old)
 
 
@@ -89,7 +91,7 @@ def test_global_deletes_are_left_to_the_policy() -> None:
     table = replace(TABLE, counters=replace(COUNTERS, totals=totals))
     one = partition(equality=2, since_ms=DONE - 1)
     one = replace(one, counters=replace(one.counters, scope=Scope(1, "[]")))
-    assert v2_files(table, one, LIMITS) == 0
+    assert v2_files(policy_input(table, one, LIMITS)) == 0
 
 
 def test_a_writer_at_work_goes_first() -> None:
@@ -103,16 +105,16 @@ def test_a_writer_at_work_goes_first() -> None:
 def test_what_a_conversion_could_not_take_is_not_tried_again() -> None:
     one = partition(3)
     task = RunningTask("t", SCOPE, Action.CONVERT, "r", 7, 1, NOW, NOW)
-    left = after_rewrite(TABLE, one, task, LIMITS)
+    left = after_rewrite(policy_input(TABLE, one, LIMITS), task)
     assert left == 3
     progress = replace(task, numbers={"v2_delete_files": 4.0})
-    assert after_rewrite(TABLE, one, progress, LIMITS) == 0
+    assert after_rewrite(policy_input(TABLE, one, LIMITS), progress) == 0
     rested = replace(one, work=replace(one.work, v2_left=left))
     assert decided(rested).reason is not TriggerReason.V2_DELETES
     for action in (Action.MERGE, Action.SORT):
-        assert after_rewrite(TABLE, one, replace(task, action=action), LIMITS) == 0
+        assert after_rewrite(policy_input(TABLE, one, LIMITS), replace(task, action=action)) == 0
     going = replace(one, work=replace(one.work, unfinished=Slice("convert", "r", 1, 1.0, 2, 9)))
-    assert after_rewrite(TABLE, going, task, LIMITS) == 0
+    assert after_rewrite(policy_input(TABLE, going, LIMITS), task) == 0
 
 
 def test_where_vectors_are_unwanted_the_files_are_rewritten() -> None:

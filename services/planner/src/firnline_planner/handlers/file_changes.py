@@ -161,7 +161,7 @@ def _keep_partitions(
         name = spread_name(table, counters.scope)
         if change.kind is ChangeKind.ABSOLUTE and entry.counters.epoch == 0:
             work = with_head_start(work, name)
-        work = with_full_interval(work, context.limits, name, context.now_ms)
+        work = with_full_interval(work, context.settings, name, context.now_ms)
         work = after_change(work, holds, came, context.now_ms, change.timestamp_ms)
         context.put_partition(table, Partition(counters, work))
 

@@ -74,8 +74,8 @@ def on_run_action(order: RunAction, context: TableContext) -> None:
     action = TABLE_ACTIONS.get(order.action)
     if action is None:
         _request_rewrites(order, context, table)
-    elif context.limits.enabled and not action.is_under_way(table, context.now_ms):
-        table, sent = action.order_requested(table, context.limits_of_all(table), context.now_ms)
+    elif context.settings.enabled and not action.is_under_way(table, context.now_ms):
+        table, sent = action.order_requested(context.table_input(table))
         context.effects.add_outputs([task_output(TABLE_TASKS, sent, table)])
         context.charge_budget(sent.numbers.get("price_gb_hours", 0.0))
         reconcile(context, table, ())
@@ -83,9 +83,9 @@ def on_run_action(order: RunAction, context: TableContext) -> None:
 
 def _request_rewrites(order: RunAction, context: TableContext, table: Table) -> None:
     asked = RequestedAction(order.action, order.partition, order.every_partition)
-    partitions, now_ms = context.partitions(table), context.now_ms
-    decided = list(requested_rewrites(table, partitions, asked, context.limits, now_ms))
-    marked = [(partition, decision) for partition, decision in decided if decision.order]
+    inputs = (context.input_of(table, partition) for partition in context.partitions(table))
+    decided = list(requested_rewrites(inputs, asked))
+    marked = [(given.partition, decision) for given, decision in decided if decision.order]
     for partition, decision in marked:
         action = FREEZE if decision.reason == TriggerReason.CLOSED else str(decision.action)
         work = replace(partition.work, requested=action)

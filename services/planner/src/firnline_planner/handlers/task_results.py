@@ -7,8 +7,8 @@ from firnline_domain.counters.state.work import RunningTask, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.cost_model import Work, learned_key_share
-from firnline_domain.policy.cost.table_action_cost import pace_after, pace_of
+from firnline_domain.policy.cost.table_action_cost import pace_after
+from firnline_domain.policy.cost_model import Work, learned_key_share
 from firnline_domain.policy.partition.deadlines import (
     after_commit,
     after_heartbeat,
@@ -90,7 +90,7 @@ def _learn_pace(
         return
     if action.work_of(table).task_id != event.task_id:
         return
-    pace = pace_after(pace_of(action.name, context.limits), event.expected_s, event.worked_ms)
+    pace = pace_after(context.costs.action_factor(action.name), event.expected_s, event.worked_ms)
     context.state.put_share(context.state.share.with_action(action.name, pace))
 
 
@@ -112,7 +112,7 @@ def _count_commit(context: TableContext, table: Table, event: TaskResult) -> Tab
     table = _with_prices(context, table, event)
     at_ms = min(event.committed_at_ms, context.now_ms)
     pace = table.work.commit_rate.with_commits(
-        event.snapshot_ids, context.limits.max_commits, at_ms
+        event.snapshot_ids, context.settings.max_commits, at_ms
     )
     return replace(table, work=replace(table.work, commit_rate=pace))
 
@@ -137,7 +137,7 @@ def _apply_rewrite_end(
             retryable = event.reason not in NON_RETRYABLE
             return _apply_failure(context, table, task, event.reason, retryable)
         case TaskFailed(reason=reason) if reason == ALREADY_COMMITTED:
-            waiting = awaiting_counters(task, context.limits, context.now_ms)
+            waiting = awaiting_counters(task, context.settings, context.now_ms)
             return _with_task(table, task, waiting)  # the committer says what it came to
         case TaskFailed() if event.attempt != task.attempt:
             return table  # of an order that was given up; the same task was ordered again since
@@ -154,7 +154,7 @@ def _note_late(context: TableContext, table: Table, event: TaskResult) -> Scope 
     if table.work.find_task(event.task_id) is not None:
         return None
     partition = context.partition(table, event.scope)
-    work = committed_late(partition.work, event.task_id, context.limits, context.now_ms)
+    work = committed_late(partition.work, event.task_id, context.settings, context.now_ms)
     if work == partition.work:
         return None
     context.effects.outcomes.append("finished_late")
@@ -173,7 +173,7 @@ def _apply_commit(
     known = context.partition(table, task.scope).work.dead_rows
     left = known if event.groups_lost else event.dead_rows
     done = replace(task, dead_rows=left)
-    reported = after_commit(done, event, context.limits, context.now_ms)
+    reported = after_commit(done, event, context.settings, context.now_ms)
     if is_in_counters(table.counters, reported):
         return finish_task(context, table, done, event.slice)
     return _with_task(table, task, reported)
@@ -206,7 +206,7 @@ def _with_prices(context: TableContext, table: Table, event: RewriteCommitted) -
     if event.mode != Mode.NATIVE or event.redelivered or event.worked_ms is None:
         return table
     task, share = table.work.find_task(event.task_id), context.state.share
-    group = task.group if task else context.limits.served_by
+    group = task.group if task else context.settings.served_by
     work = _work_done(context, table, event)
     prices, took_s = share.prices_of(group), event.worked_ms / 1000
     if task is not None and task.action == Action.SORT:

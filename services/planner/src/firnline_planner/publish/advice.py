@@ -10,7 +10,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.activity.other_maintainers import notice_rewrite
 from firnline_domain.counters.activity.writers import after_commit, after_result
 from firnline_domain.counters.state.work import RunningTask, Table, TableWork
-from firnline_domain.policy.cost.cost_model import FIRNLINE, Work
+from firnline_domain.policy.cost_model import FIRNLINE, Work
 from firnline_domain.records.events import (
     FilesChanged,
     RewriteCommitted,

@@ -133,7 +133,6 @@ def order_granted(grant: Grant, context: TableContext, steps: TickSteps) -> None
 
 
 def _order_granted(place: Place, context: TableContext) -> list[Output]:
-    context = replace(context, fleet=replace(context.fleet, paid=True))
     key, scope = place
     table = context.state.table_at(key)
     if table is None:
@@ -141,10 +140,8 @@ def _order_granted(place: Place, context: TableContext) -> list[Output]:
     context = context.for_table(table)
     if isinstance(scope, str):
         return _order_table_action(table, scope, context)
-    partition = context.partition(table, scope)
-    limits = context.limits_of(table, partition)
-    decision = decide_rewrite(table, partition, limits, context.now_ms)
-    after, orders = order_rewrite(context, table, partition, decision)
+    given = context.input_of(table, context.partition(table, scope))
+    after, orders = order_rewrite(context, given, decide_rewrite(given, is_granted=True))
     if orders:
         context.state.put_table(with_publication(context, after))
     return orders
@@ -153,8 +150,8 @@ def _order_granted(place: Place, context: TableContext) -> list[Output]:
 def _order_table_action(table: Table, action: str, context: TableContext) -> list[Output]:
     """Order an action on the table if it is still due, and keep the table. Return the order, or
     nothing."""
-    limits, known = context.limits_of_all(table), TABLE_ACTIONS[action]
-    after, order = known.plan_order(table, limits, context.now_ms)
+    given = context.table_input(table)
+    after, order = TABLE_ACTIONS[action].plan_order(given, is_granted=True)
     if order is None:
         return []
     context.state.put_table(with_publication(context, after))

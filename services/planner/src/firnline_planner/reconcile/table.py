@@ -8,7 +8,7 @@ from functools import partial
 
 from firnline_domain.base.values import replace
 from firnline_domain.counters.fold.missing_snapshots import resync_request
-from firnline_domain.counters.state.work import Partition, Table
+from firnline_domain.counters.state.work import Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.dollars import of_rewrite
@@ -21,14 +21,13 @@ from firnline_domain.policy.partition.decide import (
     with_numbers,
 )
 from firnline_domain.policy.partition.outcomes import after_order, with_debt_ages
-from firnline_domain.policy.policy_input import all_and_new_debt
+from firnline_domain.policy.policy_input import PolicyInput, TableInput
 from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, TableAction
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
 from firnline_domain.policy.triggers.hot_partitions import note_waiting
 from firnline_domain.policy.triggers.slices import share_of_price
-from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.publish.table_state import with_publication
 from firnline_planner.reconcile.settings_change import with_current_policies
@@ -96,101 +95,96 @@ def _decide_all(context: TableContext, table: Table, touched: set[Scope]) -> Tab
     due_ms = table.work.reconcile_ms
     if due_ms is not None and due_ms <= context.now_ms:
         table = replace(table, work=replace(table.work, reconcile_ms=None))
-        partitions = (_update_debt_ages(context, table, one) for one in context.partitions(table))
+        partitions = context.partitions(table)
+        inputs = (_update_debt_ages(context, context.input_of(table, one)) for one in partitions)
         context.effects.fully_reconciled.add(ref_key(table.counters.table.key, table.counters.ref))
     else:
-        partitions = (context.partition(table, scope) for scope in touched)
+        inputs = (context.input_of(table, context.partition(table, one)) for one in touched)
     wanting = []
-    for partition in partitions:
-        limits = context.limits_of(table, partition)
-        decision = decide_rewrite(table, partition, limits, context.now_ms)
-        _request_budget(context, table, partition, decision)
+    for given in inputs:
+        decision = decide_rewrite(given)
+        _request_budget(context, given, decision)
         # An order's deadline is in the schedule by itself.
         if not decision.order and decision.reason is not Reason.IN_FLIGHT:
             table = replace(table, work=table.work.reconciled_by(decision.until_ms))
         if decision.order:
-            wanting.append((partition, decision))
+            wanting.append((given, decision))
         elif decision.reason is Reason.SHADOW:
             table = replace(
                 table, work=table.work.reconciled_by(context.now_ms + SHADOW_RECHECK_MS)
             )
-        elif decision.reason is Reason.HOT and partition.work.hot_since_ms is None:
-            context.put_partition(
-                table, replace(partition, work=note_waiting(partition.work, context.now_ms))
-            )
+        elif decision.reason is Reason.HOT and given.partition.work.hot_since_ms is None:
+            work = note_waiting(given.partition.work, context.now_ms)
+            context.put_partition(table, replace(given.partition, work=work))
     return _order_all(context, table, sorted(wanting, key=_by_rank))
 
 
-def _by_rank(wanting: tuple[Partition, Decision]) -> tuple[float, int, Scope]:
+def _by_rank(wanting: tuple[PolicyInput, Decision]) -> tuple[float, int, Scope]:
     """Return a sort key: the highest rank first, then the deepest debt."""
-    partition, decision = wanting
-    assert decision.assessment is not None  # whatever is to be ordered was weighed
-    grown = decision.assessment.grown
-    return -decision.rank, -sum(grown.counts), partition.counters.scope
+    given, decision = wanting
+    return -decision.rank, -sum(given.new_debt.counts), given.partition.counters.scope
 
 
 def _order_all(
-    context: TableContext, table: Table, wanting: Iterable[tuple[Partition, Decision]]
+    context: TableContext, table: Table, wanting: Iterable[tuple[PolicyInput, Decision]]
 ) -> Table:
     """Create the tasks in the given order while there are free places. Together they are one
     commit."""
     sent: list[Output] = []
-    for partition, decision in wanting:
-        limits = context.limits_of(table, partition)
-        decision = admit_rewrite(table, partition, decision, limits, context.now_ms)
-        table, outputs = order_rewrite(context, table, partition, decision)
+    for before, decision in wanting:
+        given = replace(before, table=table)
+        decision = admit_rewrite(given, decision)
+        table, outputs = order_rewrite(context, given, decision)
         sent += outputs
         if outputs:  # under a budget it was promised, else it would wait
-            weighed = cost_benefit_of(table, partition, decision, limits)
-            context.charge_budget(weighed.gb_hours * share_of_price(weighed.price_s, limits))
+            weighed = cost_benefit_of(given, decision)
+            share = share_of_price(weighed.price_s, given.settings)
+            context.charge_budget(weighed.gb_hours * share)
     context.effects.add_outputs(with_batch_size(sent))
     return table
 
 
-def _update_debt_ages(context: TableContext, table: Table, partition: Partition) -> Partition:
-    """Return the partition with the times since which it has debt, because another target size
-    changes the debt; and with the time from which full rewrites count."""
-    debt, _ = all_and_new_debt(table, partition, context.limits.target_bytes)
-    work = with_debt_ages(partition.work, debt, context.now_ms)
-    name = spread_name(table, partition.counters.scope)
-    work = with_full_interval(work, context.limits, name, context.now_ms)
+def _update_debt_ages(context: TableContext, given: PolicyInput) -> PolicyInput:
+    """Return the input with the times since which the partition has debt, because another target
+    size changes the debt; and with the time from which full rewrites count."""
+    partition = given.partition
+    work = with_debt_ages(partition.work, given.debt, context.now_ms)
+    name = spread_name(given.table, partition.counters.scope)
+    work = with_full_interval(work, given.settings, name, context.now_ms)
     if work == partition.work:
-        return partition
+        return given
     partition = replace(partition, work=work)
-    context.put_partition(table, partition)
-    return partition
+    context.put_partition(given.table, partition)
+    return replace(given, partition=partition)
 
 
-def _request_budget(
-    context: TableContext, table: Table, partition: Partition, decision: Decision
-) -> None:
+def _request_budget(context: TableContext, given: PolicyInput, decision: Decision) -> None:
     if not context.fleet.is_bounded:
         return
-    key = ref_key(table.counters.table.key, table.counters.ref)
-    place: Place = (key, partition.counters.scope)
+    counters = given.table.counters
+    key = ref_key(counters.table.key, counters.ref)
+    place: Place = (key, given.partition.counters.scope)
     context.effects.budget_requests[place] = None
     if decision.reason is Reason.WAITING_FOR_BUDGET:
-        limits = context.limits_of(table, partition)
-        weighed = cost_benefit_of(table, partition, decision, limits)
-        share, since_ms = (
-            share_of_price(weighed.price_s, limits),
-            weighed.since_ms or context.now_ms,
-        )
-        candidate = candidate_of(place, of_rewrite(weighed, limits), limits, since_ms, share)
-        context.effects.budget_requests[place] = (context.limits.paying_budget[0], candidate)
+        settings, weighed = given.settings, cost_benefit_of(given, decision)
+        share = share_of_price(weighed.price_s, settings)
+        since_ms = weighed.since_ms or context.now_ms
+        estimate = of_rewrite(weighed, settings.target_bytes)
+        candidate = candidate_of(place, estimate, given, since_ms, share)
+        context.effects.budget_requests[place] = (settings.paying_budget[0], candidate)
 
 
 def order_rewrite(
-    context: TableContext, table: Table, partition: Partition, decision: Decision
+    context: TableContext, given: PolicyInput, decision: Decision
 ) -> tuple[Table, list[Output]]:
     """Return the table with the new task, and the task to send. If no task was decided, return the
     same table and an empty list."""
-    limits, now_ms = context.limits_of(table, partition), context.now_ms
+    table, partition = given.table, given.partition
     if not decision.order:
         return table, []  # those deeper in debt have taken all places
-    decision = with_numbers(table, partition, decision, limits, now_ms)
-    rewrite, task = order_for(table, partition, decision, limits, now_ms)
-    topic = lane_topic(lane_of(partition, limits), limits.served_by)
+    rewrite, task = order_for(given, with_numbers(given, decision))
+    settings = given.settings
+    topic = lane_topic(lane_of(partition, settings), settings.served_by)
     if rewrite.after is None:  # else this was told of an earlier slice
         context.effects.ages_at_order_ms += context.commit_ages_ms(task, partition.work)
     context.put_partition(table, replace(partition, work=after_order(partition.work)))
@@ -209,27 +203,28 @@ def with_batch_size(orders: list[Output]) -> list[Output]:
 
 
 def _order_on_table(context: TableContext, table: Table) -> Table:
-    limits, is_bounded = context.limits_of_all(table), context.fleet.is_bounded
+    given, is_bounded = context.table_input(table), context.fleet.is_bounded
     for action in TABLE_ACTIONS.values():
-        table, order = action.plan_order(table, limits, context.now_ms)
+        after, order = action.plan_order(given)
+        if after is not given.table:
+            given = replace(given, table=after)
         if order is not None:
-            context.effects.add_outputs([task_output(TABLE_TASKS, order, table)])
+            context.effects.add_outputs([task_output(TABLE_TASKS, order, after)])
             context.charge_budget(order.numbers.get("price_gb_hours", 0.0))
         if is_bounded:
-            _request_budget_of_action(context, table, action, limits)
-    return table
+            _request_budget_of_action(context, given, action)
+    return given.table
 
 
 def _request_budget_of_action(
-    context: TableContext, table: Table, action: TableAction, limits: Thresholds
+    context: TableContext, given: TableInput, action: TableAction
 ) -> None:
-    work = table.work.actions.get(action.name)
+    work, counters = given.table.work.actions.get(action.name), given.table.counters
     if work is None:
         return  # mostly
-    place: Place = (ref_key(table.counters.table.key, table.counters.ref), action.name)
+    place: Place = (ref_key(counters.table.key, counters.ref), action.name)
     context.effects.budget_requests[place] = None
     if work.reason == Reason.WAITING_FOR_BUDGET:
-        weighed = action.weighed_here(table, limits, context.now_ms)
         since_ms = work.wanted_ms or context.now_ms
-        candidate = candidate_of(place, weighed, limits, since_ms)
-        context.effects.budget_requests[place] = (limits.paying_budget[0], candidate)
+        candidate = candidate_of(place, action.weighed_here(given), given, since_ms)
+        context.effects.budget_requests[place] = (given.settings.paying_budget[0], candidate)

@@ -33,10 +33,10 @@ def end_task(context: TableContext, table: Table, task: RunningTask, work: Parti
     """End a running task; its partition continues with `work`."""
     context.put_partition(table, replace(context.partition(table, task.scope), work=work))
     # Partitions that found the table busy, or held, are found again only where all are reconciled.
-    was_full = not table.work.has_room(SLOTS, context.limits)
+    was_full = not table.work.has_room(SLOTS, context.settings)
     ended = replace(table, work=table.work.drop_task(task))
-    hold = find_rewrite_hold(ended, context.limits, context.now_ms)
-    if hold is None and (was_full or find_rewrite_hold(table, context.limits, context.now_ms)):
+    hold = find_rewrite_hold(context.table_input(ended))
+    if hold is None and (was_full or find_rewrite_hold(context.table_input(table))):
         again_ms = context.now_ms + pause_ms(table.counters.totals.partitions)
         return replace(ended, work=ended.work.reconciled_by(again_ms))
     return ended if hold is None else replace(ended, work=ended.work.reconciled_by(hold.until_ms))
@@ -78,10 +78,10 @@ def finish_task(
         if ended.slice is None or ended.slice.is_last:
             context.effects.ages_at_finish_ms += context.commit_ages_ms(task, work)
         work = after_success(
-            work, debt, ended, context.limits, context.now_ms, positions, changed_ms
+            work, debt, ended, context.settings, context.now_ms, positions, changed_ms
         )
         rested = replace(partition, work=replace(work, v2_left=partition.work.v2_left))
-        left = after_rewrite(table, rested, ended, context.limits)
+        left = after_rewrite(context.input_of(table, rested), ended)
         work = replace(work, v2_left=left)
     return end_task(context, table, task, work)
 

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from firnline_domain.base.values import Value
 from firnline_domain.policy.cost.dollars import Estimate
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.settings.groups import Budget
-from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_planner.state.fleet_share import TokenBuckets
 
@@ -36,14 +36,15 @@ class RankedAction(Value, Generic[K]):
 
 
 def candidate_of(
-    key: K, weighed: Estimate, limits: Thresholds, since_ms: int, share: float = 1.0
+    key: K, weighed: Estimate, given: TableInput, since_ms: int, share: float = 1.0
 ) -> RankedAction[K]:
     """Return the candidate of a table or partition; its next task is this share of the work."""
+    costs, reads_per_hour = given.costs, given.settings.reads_per_hour
     return RankedAction(
         key,
         gb_hours=weighed.gb_hours() * share,
-        dollars=weighed.price.in_dollars(limits) * share,
-        spared=weighed.gain.dollars_an_hour(limits) * share,
+        dollars=weighed.price.in_dollars(costs) * share,
+        spared=weighed.gain.dollars_an_hour(costs, reads_per_hour) * share,
         since_ms=since_ms,
     )
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import Value, field, replace
-from firnline_domain.policy.cost.cost_model import FIRNLINE, Work, learned_factor
+from firnline_domain.policy.cost_model import MEASURED, LearnedFactors
 from firnline_domain.policy.fleet.worker_memory import MemoryTuning
-from firnline_domain.policy.triggers.sorting import sort_wall_s
 from firnline_domain.settings.groups import DEFAULT, Budget
 
 UNTRIED = MemoryTuning()
@@ -50,30 +49,6 @@ class TokenBuckets(Value):
         return replace(self, best=self.best - gb_hours)
 
 
-class Prices(Value):
-    """CPU seconds that a group's workers take, against those that were measured: a conversion reads
-    keys, where a rewrite reads and writes whole files, so one says nothing of the other."""
-
-    rewrites: float = 1.0
-    conversions: float = 1.0
-    sorts: float | None = None  # none was made yet
-
-    def after_task(self, work: Work, converts: bool, took_s: float) -> Prices:
-        """Return the prices after a task with that much work took `took_s` seconds."""
-        factor = self.conversions if converts else self.rewrites
-        factor = learned_factor(factor, factor * FIRNLINE.wall_s(work), took_s)
-        return replace(self, conversions=factor) if converts else replace(self, rewrites=factor)
-
-    def after_sort(self, work: Work, took_s: float) -> Prices:
-        """Return the prices after a sort: it takes longer for its bytes, and does not change the
-        others."""
-        factor = self.rewrites if self.sorts is None else self.sorts
-        return replace(self, sorts=learned_factor(factor, factor * sort_wall_s(work), took_s))
-
-
-MEASURED = Prices()
-
-
 class FleetShare(Value):
     """The value of a bucket's one key beside those of its tables.
 
@@ -85,7 +60,7 @@ class FleetShare(Value):
     `policies`: the digest of those that every table was decided by.
     """
 
-    prices: dict[str, Prices] = field(default_factory=dict)
+    prices: dict[str, LearnedFactors] = field(default_factory=dict)
     tokens: dict[str, TokenBuckets] = field(default_factory=dict)
     memory: MemoryTuning = UNTRIED
     memories: dict[str, MemoryTuning] = field(default_factory=dict)
@@ -103,11 +78,11 @@ class FleetShare(Value):
             return replace(self, memory=memory)
         return replace(self, memories={**self.memories, group: memory})
 
-    def prices_of(self, group: str) -> Prices:
+    def prices_of(self, group: str) -> LearnedFactors:
         """Return the cost factors learned from a group's tasks."""
         return self.prices.get(group, MEASURED)
 
-    def with_prices(self, group: str, prices: Prices) -> FleetShare:
+    def with_prices(self, group: str, prices: LearnedFactors) -> FleetShare:
         """Return the share with a group's new cost factors."""
         return replace(self, prices={**self.prices, group: prices})
 

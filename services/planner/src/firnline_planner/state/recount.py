@@ -6,8 +6,6 @@ them; nothing but a recount would show it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from firnline_domain.base.values import replace
 from firnline_domain.counters.fold.missing_snapshots import ResyncReason, wait_for_resync
 from firnline_domain.counters.state.counters import PartitionCounters, TableCounters, Totals
@@ -24,23 +22,18 @@ def is_gone(table: TableCounters, partition: PartitionCounters) -> bool:
 
 
 class Recount:
-    """Adds up the partitions that pass `pass_counted`."""
+    """Adds up the partitions of a table."""
 
     def __init__(self, table: TableCounters) -> None:
         self._table = table
         self._totals = Totals()
         self._ahead = False
 
-    def pass_counted(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """Yield the same partitions, and count them again."""
-        for partition in partitions:
-            counters = partition.counters
-            self._ahead |= (counters.epoch, counters.ordinal) > (
-                self._table.epoch,
-                self._table.ordinal,
-            )
-            self._totals = self._totals.with_partition(PartitionCounters(counters.scope), counters)
-            yield partition
+    def add(self, partition: Partition) -> None:
+        """Count a partition again."""
+        table, counters = self._table, partition.counters
+        self._ahead |= (counters.epoch, counters.ordinal) > (table.epoch, table.ordinal)
+        self._totals = self._totals.with_partition(PartitionCounters(counters.scope), counters)
 
     def check_counters(self, now_ms: int) -> TableCounters:
         """Return the counters with the right numbers of partitions. If the files do not add up,

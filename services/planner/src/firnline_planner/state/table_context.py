@@ -1,4 +1,4 @@
-"""Context of every handler: the state, the time, the limits in force, and the effects."""
+"""Context of every handler: the state, the time, the settings in force, and the effects."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from firnline_domain.counters.state.debt import Debt, debt_of
 from firnline_domain.counters.state.work import Partition, PartitionWork, RunningTask, Table
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.cost_benefit import Action
+from firnline_domain.policy.cost_model import CostModel, cost_model
+from firnline_domain.policy.policy_input import PolicyInput, TableInput
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.policies import NO_POLICIES, TablePolicies
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
@@ -19,7 +21,7 @@ from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.effects import Effects
 from firnline_planner.state.failing_tables import FailingTables
-from firnline_planner.state.fleet_share import MEASURED, TokenBuckets
+from firnline_planner.state.fleet_share import TokenBuckets
 from firnline_planner.state.recount import is_gone
 
 
@@ -34,7 +36,8 @@ class TableContext(Value):
 
     state: BucketState
     fleet: Thresholds  # what holds where the table and its namespace say nothing
-    limits: Thresholds  # what holds for the table; the fleet's before there is one
+    settings: Thresholds  # what holds for the table; the fleet's before there is one
+    costs: CostModel  # of its maintenance, as it was learned here
     now_ms: int
     effects: Effects
     failing: FailingTables  # of the bucket
@@ -44,45 +47,35 @@ class TableContext(Value):
     def for_table(self, table: Table) -> TableContext:
         """Return the context for a table: its own settings, and the prices that were learned
         here."""
-        limits = resolve_thresholds(table.counters.settings, self.fleet)
-        share, keys = self.state.share, table.work.key_share
-        prices = share.prices_of(limits.served_by)
-        if share.actions or (prices, keys) != (MEASURED, limits.key_share):
-            limits = replace(
-                limits,
-                cost_factor=prices.rewrites,
-                conversion_factor=prices.conversions,
-                sort_factor=prices.sorts,
-                action_factors=tuple(share.actions.items()),
-                key_share=keys,
-            )
-        reads = table.work.reads
+        settings = resolve_thresholds(table.counters.settings, self.fleet)
+        share, reads = self.state.share, table.work.reads
+        factors = share.prices_of(settings.served_by)
+        costs = cost_model(settings, factors, share.actions, table.work.key_share)
         rates = reads.rates_at(self.now_ms) if reads else None
-        return replace(self, limits=limits, rates=rates)
+        return replace(self, settings=settings, costs=costs, rates=rates)
 
-    def limits_of(self, table: Table, partition: Partition) -> Thresholds:
-        """Return the limits in force for one partition of the context's table: some are read more
-        often."""
-        reads, rates = table.work.reads, self.rates
-        if reads is None or rates is None:
-            return self.limits
-        age = age_of(partition.counters.scope, reads.clock, self.now_ms)
-        place = AgePosition(age, table.counters.totals.partitions)
-        return read_by(self.limits, rates.rate_at(place))
+    def input_of(self, table: Table, partition: Partition) -> PolicyInput:
+        """Return the input of a decision about one partition of the context's table: some are read
+        more often."""
+        settings, reads, rates = self.settings, table.work.reads, self.rates
+        if reads is not None and rates is not None:
+            age = age_of(partition.counters.scope, reads.clock, self.now_ms)
+            place = AgePosition(age, table.counters.totals.partitions)
+            settings = read_by(settings, rates.rate_at(place))
+        return PolicyInput(table, settings, self.costs, self.now_ms, partition)
 
-    def limits_of_all(self, table: Table) -> Thresholds:
-        """Return the limits in force for the whole table: its read rate is that of its most read
-        partitions."""
-        reads, rates = table.work.reads, self.rates
-        if reads is None or rates is None:
-            return self.limits
-        return read_by(
-            self.limits, rates.rate_at(reads.most_read(table.counters.totals.partitions))
-        )
+    def table_input(self, table: Table) -> TableInput:
+        """Return the input of a decision about the whole table: its read rate is that of its most
+        read partitions."""
+        settings, reads, rates = self.settings, table.work.reads, self.rates
+        if reads is not None and rates is not None:
+            place = reads.most_read(table.counters.totals.partitions)
+            settings = read_by(settings, rates.rate_at(place))
+        return TableInput(table, settings, self.costs, self.now_ms)
 
     def charge_budget(self, gb_hours: float) -> None:
         """Charge the budget for work that needs no grant: the other candidates wait longer."""
-        name, budget = self.limits.paying_budget
+        name, budget = self.settings.paying_budget
         if not budget.is_limited:
             return
         share = self.state.share
@@ -101,7 +94,7 @@ class TableContext(Value):
 
     def debt(self, table: Table, holds: FileTally) -> Debt:
         """Return the debt of a partition of the table with these files."""
-        target, deletes = self.limits.target_bytes, table.counters.global_equality_deletes
+        target, deletes = self.settings.target_bytes, table.counters.global_equality_deletes
         return debt_of(holds, target, deletes)
 
     def commit_ages_ms(self, task: RunningTask, work: PartitionWork) -> list[int]:
@@ -126,4 +119,5 @@ def context_of(
     policies: TablePolicies = NO_POLICIES,
 ) -> TableContext:
     """Return the context for a record that has come now."""
-    return TableContext(state, fleet, fleet, now_ms, Effects(), failing, policies)
+    costs = cost_model(fleet)
+    return TableContext(state, fleet, fleet, costs, now_ms, Effects(), failing, policies)

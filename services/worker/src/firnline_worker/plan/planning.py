@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from firnline_deletes.files.sorting import SortKey
 from firnline_domain.counters.state.file_sizes import ROOM, fills_target, group_count, output_count
+from firnline_domain.counters.state.work import KEY_SHARE
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.cost_benefit import Action
@@ -19,7 +20,6 @@ from firnline_domain.records.parts.tallies import (
 )
 from firnline_domain.records.results import DUPLICATE_FILES, DeleteKind
 from firnline_domain.settings.property import WORKERS
-from firnline_domain.settings.thresholds import KEY_SHARE
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.scan.planning import LiveFiles, PlannedFile
 from firnline_iceberg.storage.paths import UnclearPath, is_clear

@@ -60,30 +60,25 @@ def command(
     now_ms = clock.now_ms()
     names = forecasts.table_names(one.dotted_name if one else None, namespace)
     show = as_json if json_wanted else TextForecast(whole=table is not None)
-    found = (
-        show_apart(show, name, forecasts.forecast_table(name, now_ms), now_ms) for name in names
-    )
+    found = (show_apart(show, name, forecasts.forecast_table(name, now_ms)) for name in names)
     unread = sum(not was_read for was_read in [*found])
     for name, why in forecasts.unlisted.items():
-        unread += not show(Unread(f"namespace {name}", why), now_ms)
+        unread += not show(Unread(f"namespace {name}", why))
     if isinstance(show, TextForecast):
         show.sum_up()
     sys.exit(1 if unread else 0)
 
 
 def show_apart(
-    show: Callable[[Forecast | Unread, int], bool],
-    name: tuple[str, ...],
-    forecast: Forecast | Unread,
-    now_ms: int,
+    show: Callable[[Forecast | Unread], bool], name: tuple[str, ...], forecast: Forecast | Unread
 ) -> bool:
     """Show one table; if that raises, show that it was not read. False if it was not."""
     try:
-        return show(forecast, now_ms)
+        return show(forecast)
     except BrokenPipeError:
         raise
     except Exception as error:
-        return show(Unread(".".join(name), f"{type(error).__name__}: {error}"), now_ms)
+        return show(Unread(".".join(name), f"{type(error).__name__}: {error}"))
 
 
 def parse_properties(texts: tuple[str, ...]) -> dict[str, str]:

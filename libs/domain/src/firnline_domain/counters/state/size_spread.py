@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
 from firnline_domain.counters.state.work import Partition
 from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET
 
 
 class PartitionSpread:
-    """Adds up the partitions that pass `pass_through`; those without data files do not count."""
+    """Adds up partitions; those without data files do not count."""
 
     def __init__(self, target_bytes: int) -> None:
         self.target_bytes = target_bytes
@@ -19,20 +17,15 @@ class PartitionSpread:
         self.largest_bytes = 0
         self.unpartitioned = False
 
-    def pass_through(self, partitions: Iterable[Partition]) -> Iterator[Partition]:
-        """Yield the same partitions, and add them up."""
-        for partition in partitions:
-            data = partition.counters.holds.all_data
-            if data.files > 0:
-                self._add_bytes(data.bytes)
-                self.unpartitioned |= partition.counters.scope.is_unpartitioned
-            yield partition
-
-    def _add_bytes(self, held_bytes: int) -> None:
-        self.partitions += 1
-        self.tiny += held_bytes * FRAGMENTS_IN_TARGET < self.target_bytes
-        self.bytes += held_bytes
-        self.largest_bytes = max(self.largest_bytes, held_bytes)
+    def add(self, partition: Partition) -> None:
+        """Add a partition."""
+        data = partition.counters.holds.all_data
+        if data.files > 0:
+            self.partitions += 1
+            self.tiny += data.bytes * FRAGMENTS_IN_TARGET < self.target_bytes
+            self.bytes += data.bytes
+            self.largest_bytes = max(self.largest_bytes, data.bytes)
+            self.unpartitioned |= partition.counters.scope.is_unpartitioned
 
     @property
     def mean_bytes(self) -> float:

@@ -17,10 +17,11 @@ from firnline_domain.records.parts.dead_rows import DeadRows
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.results import ExpiryPreview
-from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 
 SLOTS, SMALL_SLOTS = 8, 1  # that a rewrite takes of a table's; a small one is done in a second
 SLOT_CPU_S = 8.0  # of work in one slot: with 64 CPU s a rewrite takes all that a place has
+KEY_SHARE = 0.15  # of a data file's bytes: its key columns, until a conversion has read some
 UNDONE = "undone"  # the pause after a person took a rewrite back
 ROWS_DIFFER = "rows_differ"  # a commit was read back, and was not what it replaced
 

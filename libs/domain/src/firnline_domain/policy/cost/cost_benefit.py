@@ -10,13 +10,13 @@ from enum import StrEnum
 
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import Value, replace
-from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.file_sizes import spared_by_merge, taken_by_merge
-from firnline_domain.counters.state.work import Partition
-from firnline_domain.policy.cost.cost_model import FIRNLINE, CostModel, Work
+from firnline_domain.counters.state.work import KEY_SHARE
 from firnline_domain.policy.cost.read_cost import READ_COST, Burden, burden_of
+from firnline_domain.policy.cost_model import FIRNLINE, Work
+from firnline_domain.policy.policy_input import PolicyInput, once_per_input
 from firnline_domain.records.parts.tallies import FileTally
-from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 
 FAR_MS = 10**15  # later than any clock
 GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
@@ -51,38 +51,36 @@ def _gain_ratio(spared_s: float, price_s: float) -> float:
 
 
 def paid_at_ms(
-    price_s: float, spared_s: float, since_ms: int, limits: Thresholds, head_start: float = 0.0
+    price_s: float, spared_s: float, since_ms: int, settings: Thresholds, head_start: float = 0.0
 ) -> int:
     """Return when scans will have paid the price, should the debt stay as it is. It has grown since
     `since_ms`, evenly as far as is known: half of it was paid on average."""
-    paid_per_hour = spared_s / 2 * limits.reads_per_hour
+    paid_per_hour = spared_s / 2 * settings.reads_per_hour
     if paid_per_hour <= 0:
         return FAR_MS
-    wait_ms = limits.payback * price_s / paid_per_hour * HOUR_MS
+    wait_ms = settings.payback * price_s / paid_per_hour * HOUR_MS
     paid_ms = since_ms + int(min(wait_ms, FAR_MS) * (1 - head_start))
     return -(-paid_ms // GRID_MS) * GRID_MS
 
 
 def list_offers(
     holds: FileTally,
-    limits: Thresholds,
+    target_bytes: int,
     global_deletes: int = 0,
     abilities: frozenset[Action] = frozenset(Action),
-    costs: CostModel = FIRNLINE,
 ) -> list[Offer]:
     """List the actions of `abilities` that spare readers something, with work and gain, the best
-    gain first."""
-    target = limits.target_bytes
-    burden = burden_of(holds, target, global_deletes)
-    merge_s = spared_by_merge(holds, target) * READ_COST.open_s
-    converting = _conversion_work(holds, limits) if _is_convertible(holds) else None
+    gain first, at a table of which nothing was learned."""
+    burden = burden_of(holds, target_bytes, global_deletes)
+    merge_s = spared_by_merge(holds, target_bytes) * READ_COST.open_s
+    conversion = _conversion_work(holds, target_bytes, KEY_SHARE)
     works = (
         (Action.COMPACT, compaction_work(holds, global_deletes), burden.total_seconds()),
-        (Action.CONVERT, converting, _converted_s(burden)),
-        (Action.MERGE, _merge_work(holds, target), merge_s),
+        (Action.CONVERT, conversion if _is_convertible(holds) else None, _converted_s(burden)),
+        (Action.MERGE, _merge_work(holds, target_bytes), merge_s),
     )
     offered = [
-        Offer(action, work, costs.cpu_s(work), spared_s)
+        Offer(action, work, FIRNLINE.cpu_s(work), spared_s)
         for action, work, spared_s in works
         if action in abilities and work is not None and spared_s > 0
     ]
@@ -118,12 +116,12 @@ def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
     return holds.fragments.bytes + others * vectors
 
 
-def _conversion_work(holds: FileTally, limits: Thresholds) -> Work:
+def _conversion_work(holds: FileTally, target_bytes: int, key_share: float) -> Work:
     """Return the work of reading the keys of all larger files, where equality deletes are; small
     ones, of which all columns are few bytes, are rewritten at once."""
-    deletes, taken = holds.equality_deletes, taken_by_merge(holds, limits.target_bytes)
+    deletes, taken = holds.equality_deletes, taken_by_merge(holds, target_bytes)
     small = max(taken.bytes, holds.fragments.bytes)
-    keys = (holds.all_data.bytes - small) * limits.key_share if deletes.files else 0.0
+    keys = (holds.all_data.bytes - small) * key_share if deletes.files else 0.0
     rewritten = max(taken.files, holds.fragments.files)
     return Work(
         small + keys + deletes.bytes,
@@ -188,98 +186,92 @@ class CostBenefit(Value):
         return max(now_ms - self.since_ms, 0) / max(self.paid_ms - self.since_ms, 1)
 
 
-def weigh_compaction(
-    partition: Partition, limits: Thresholds, debt: Debt, grown: Debt
-) -> CostBenefit:
-    """Weigh a compaction. Only what has grown since the last rewrite counts."""
-    holds = partition.counters.holds
-    burden = burden_of(holds, limits.target_bytes, debt.global_deletes)
-    spared_s = burden.grow_to(debt, grown).total_seconds()
+@once_per_input
+def weigh_debt(given: PolicyInput) -> CostBenefit:
+    """Weigh an order for the debt. Only what has grown since the last rewrite counts."""
+    return weigh_compaction(given) if given.takes_all else weigh_minor(given)
+
+
+def weigh_compaction(given: PolicyInput) -> CostBenefit:
+    """Weigh a rewrite of every file that a delete reaches."""
+    debt, holds = given.debt, given.holds
+    burden = burden_of(holds, given.settings.target_bytes, debt.global_deletes)
+    came = burden.grow_to(debt, given.new_debt)
     work = compaction_work(holds, debt.global_deletes)
-    since_ms = partition.work.debt_since_ms
-    head_start = partition.work.head_start
-    opens = burden.grow_to(debt, grown).opens
-    weighed = weigh_work(since_ms, head_start, limits, work, spared_s, burden.amplification, opens)
-    return _without_wait(weighed) if _is_done_once(holds, limits, debt) else weighed
+    spared_s, amplification = came.total_seconds(), burden.amplification
+    return _weigh_by_age(given, work, spared_s, amplification, came.opens, is_conversion=False)
 
 
-def weigh_minor(partition: Partition, limits: Thresholds, debt: Debt, grown: Debt) -> CostBenefit:
+def weigh_minor(given: PolicyInput) -> CostBenefit:
     """Weigh an order that rewrites no larger file: it merges small ones, and turns equality deletes
     and many files of positions into one for each data file."""
-    holds = partition.counters.holds
-    converts, burden = holds.equality_deletes.files > 0, burden_of(holds, limits.target_bytes)
-    work = _conversion_work(holds, limits)
-    price = replace(limits, cost_factor=limits.conversion_factor) if converts else limits
-    joined = min(grown.position_deletes, surplus_positions(holds)) if limits.may_convert else 0
-    came = burden.grow_to(debt, grown)
+    holds, target = given.holds, given.settings.target_bytes
+    converts, burden = holds.equality_deletes.files > 0, burden_of(holds, target)
+    work = _conversion_work(holds, target, given.costs.key_share)
+    joined = given.joined_positions if given.settings.may_convert else 0
+    came = burden.grow_to(given.debt, given.new_debt)
     spared_s = _converted_s(came) + joined * READ_COST.open_s
     opens = came.files_spared + came.equality_files + joined
-    work_since, head_start = partition.work.debt_since_ms, partition.work.head_start
-    weighed = weigh_work(work_since, head_start, price, work, spared_s, burden.amplification, opens)
-    return _without_wait(weighed) if _is_done_once(holds, limits, debt) else weighed
+    return _weigh_by_age(given, work, spared_s, burden.amplification, opens, converts)
 
 
-def _without_wait(weighed: CostBenefit) -> CostBenefit:
-    """Return the same costs and benefit, with leave to order for other reasons at any time."""
-    return replace(weighed, from_ms=0)
+def _weigh_by_age(
+    given: PolicyInput,
+    work: Work,
+    spared_s: float,
+    amplification: float,
+    opens: float,
+    is_conversion: bool,
+) -> CostBenefit:
+    """Weigh work on the debt by its age; leave to order for other reasons at any time, if the work
+    is the same later."""
+    learned, debt_work = given.costs.factors, given.partition.work
+    factor = learned.conversions if is_conversion else learned.rewrites
+    since_ms, head_start = debt_work.debt_since_ms, debt_work.head_start
+    weighed = weigh_work(given, since_ms, work, spared_s, amplification, opens, factor, head_start)
+    return replace(weighed, from_ms=0) if _is_done_once(given) else weighed
 
 
-def _is_done_once(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
+def _is_done_once(given: PolicyInput) -> bool:
     """Return True if the work is the same now and later: fragments fill a file of the target size,
     and there is nothing else to do. Its bytes will not be merged again, and `max-wait-ms` has them
     merged in any case. To wait spares work only where more would come to the same files: what is
     merged below the target size, and keys, are read again for what comes next."""
-    deletes = holds.delete_files + debt.global_deletes
-    return deletes == 0 and holds.fragments.bytes >= limits.target_bytes
+    holds, target = given.holds, given.settings.target_bytes
+    deletes = holds.delete_files + given.debt.global_deletes
+    return deletes == 0 and holds.fragments.bytes >= target
 
 
-def surplus_positions(holds: FileTally) -> int:
-    """Return the number of position-delete files beyond one for each larger data file: a conversion
-    joins them."""
-    return max(holds.position_deletes.files - (holds.data_files - holds.fragments.files), 0)
-
-
-def rewrites_everything(holds: FileTally, limits: Thresholds, debt: Debt) -> bool:
-    """Return True if the way is to rewrite every file that a delete reaches: all of it is cheap,
-    and then nothing is left; or there is no other. Deletes that reach other partitions would
-    stay."""
-    deletes = holds.equality_deletes
-    if holds.data_files <= holds.fragments.files or debt.global_deletes:
-        return True
-    if deletes.files and not limits.may_convert:
-        return True
-    if deletes.files and limits.convert is ConversionPolicy.ALWAYS:
-        return False
-    return holds.all_data.bytes + deletes.bytes <= limits.cheap_bytes
-
-
-def weigh_merge(partition: Partition, limits: Thresholds) -> CostBenefit | None:
+def weigh_merge(given: PolicyInput) -> CostBenefit | None:
     """Weigh a merge; None where it would take nothing, there are equality deletes to be applied, or
     it is not known yet since when its files are there."""
-    holds, target = partition.counters.holds, limits.target_bytes
+    holds, target = given.holds, given.settings.target_bytes
     work, files = _merge_work(holds, target), spared_by_merge(holds, target)
-    since_ms = partition.work.undersized_since_ms
+    since_ms = given.partition.work.undersized_since_ms
     if work is None or files < 1 or since_ms is None:
         return None
     amplification = burden_of(holds, target).amplification
-    spared_s, head_start = files * READ_COST.open_s, partition.work.head_start
-    return weigh_work(since_ms, head_start, limits, work, spared_s, amplification, files)
+    spared_s, head_start = files * READ_COST.open_s, given.partition.work.head_start
+    factor = given.costs.factors.rewrites
+    return weigh_work(given, since_ms, work, spared_s, amplification, files, factor, head_start)
 
 
 def weigh_work(
-    since: int | None,
-    head_start: float,
-    limits: Thresholds,
+    given: PolicyInput,
+    since_ms: int | None,
     work: Work,
     spared_s: float,
     amplification: float,
-    opens: float = 0.0,
+    opens: float,
+    factor: float,
+    head_start: float = 0.0,
 ) -> CostBenefit:
-    price_s = FIRNLINE.cpu_s(work) * limits.cost_factor
-    if since is None or spared_s <= 0:
+    """Return cost and saving of some work. `factor`: CPU seconds here for each measured one."""
+    price_s, settings = FIRNLINE.cpu_s(work) * factor, given.settings
+    if since_ms is None or spared_s <= 0:
         return CostBenefit(work, price_s, spared_s, amplification, spared_opens=opens)
-    paid_ms = paid_at_ms(price_s, spared_s, since, limits, head_start)
-    cheap = work.bytes_read <= limits.cheap_bytes
-    longest_ms = since + int(limits.max_wait_ms * (1 - head_start))
+    paid_ms = paid_at_ms(price_s, spared_s, since_ms, settings, head_start)
+    cheap = work.bytes_read <= settings.cheap_bytes
+    longest_ms = since_ms + int(settings.max_wait_ms * (1 - head_start))
     from_ms = 0 if cheap else min(paid_ms, longest_ms)
-    return CostBenefit(work, price_s, spared_s, amplification, since, paid_ms, from_ms, opens)
+    return CostBenefit(work, price_s, spared_s, amplification, since_ms, paid_ms, from_ms, opens)

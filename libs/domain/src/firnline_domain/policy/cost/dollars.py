@@ -12,8 +12,7 @@ from decimal import Decimal
 from firnline_domain.base.times import DAY_MS, HOUR_MS, HOUR_S
 from firnline_domain.base.values import Value
 from firnline_domain.policy.cost.cost_benefit import CostBenefit
-from firnline_domain.policy.cost.cost_model import FIRNLINE
-from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.policy.cost_model import FIRNLINE, CostModel
 
 MILLION = 1_000_000
 GB = 1 << 30
@@ -31,10 +30,10 @@ class Price(Value):
     read_bytes: float = 0.0
     written_bytes: float = 0.0
 
-    def in_dollars(self, limits: Thresholds) -> float:
-        """Return the cost in dollars, by the prices in `limits`."""
-        requests = self.gets * limits.price_million_gets + self.puts * limits.price_million_puts
-        return self.cpu_s / HOUR_S * limits.price_cpu_hour + requests / MILLION
+    def in_dollars(self, costs: CostModel) -> float:
+        """Return the cost in dollars."""
+        requests = self.gets * costs.million_gets + self.puts * costs.million_puts
+        return self.cpu_s / HOUR_S * costs.cpu_hour + requests / MILLION
 
 
 class Gain(Value):
@@ -45,12 +44,10 @@ class Gain(Value):
     scan_gets: float = 0.0
     freed_bytes: float = 0.0
 
-    def dollars_an_hour(self, limits: Thresholds) -> float:
-        """Return the savings by the same list, at so many scans an hour as are known or assumed."""
-        scan = Price(self.scan_s, gets=self.scan_gets).in_dollars(limits)
-        return scan * limits.reads_per_hour + self.freed_bytes / GB * (
-            limits.price_gb_month / MONTH_H
-        )
+    def dollars_an_hour(self, costs: CostModel, reads_per_hour: float) -> float:
+        """Return the savings by the same list, at so many scans an hour."""
+        scan = Price(self.scan_s, gets=self.scan_gets).in_dollars(costs)
+        return scan * reads_per_hour + self.freed_bytes / GB * (costs.gb_month / MONTH_H)
 
 
 class Estimate(Value):
@@ -63,30 +60,32 @@ class Estimate(Value):
         """Return the memory that the order holds, in GB-hours: a budget counts these."""
         return FIRNLINE.held_gb_hours(self.price.cpu_s)
 
-    def to_numbers(self, limits: Thresholds) -> dict[str, float]:
+    def to_numbers(self, costs: CostModel, reads_per_hour: float) -> dict[str, float]:
         """Return the numbers to show: of an order, and of a day."""
         price, gain = self.price, self.gain
-        scans = limits.reads_per_hour * DAY_H
+        scans = reads_per_hour * DAY_H
         return {
             "price_cpu_s": round(price.cpu_s, 3),
             "price_gb_hours": round(self.gb_hours(), 6),
             "price_requests": round(price.gets + price.puts),
             "price_read_bytes": round(price.read_bytes),
             "price_written_bytes": round(price.written_bytes),
-            "price_dollars": round_significant(price.in_dollars(limits)),
+            "price_dollars": round_significant(price.in_dollars(costs)),
             "gain_cpu_s_a_day": round(gain.scan_s * scans, 3),
             "gain_requests_a_day": round(gain.scan_gets * scans),
             "gain_bytes": round(gain.freed_bytes),
-            "gain_dollars_a_day": round_significant(gain.dollars_an_hour(limits) * DAY_H),
+            "gain_dollars_a_day": round_significant(
+                gain.dollars_an_hour(costs, reads_per_hour) * DAY_H
+            ),
         }
 
 
-def of_rewrite(weighed: CostBenefit, limits: Thresholds) -> Estimate:
+def of_rewrite(weighed: CostBenefit, target_bytes: int) -> Estimate:
     """Estimate price and gain of a partition's rewrite. Dropped rows stay in the files of older
     snapshots, and new files replace them: it frees no known storage."""
     work = weighed.work
     opened = work.files + work.converted
-    written = work.bytes_written / max(limits.target_bytes, 1) + work.converted + 1
+    written = work.bytes_written / max(target_bytes, 1) + work.converted + 1
     price = Price(weighed.price_s, opened, written, work.bytes_read, work.bytes_written)
     return Estimate(price, Gain(weighed.spared_s, weighed.spared_opens))
 

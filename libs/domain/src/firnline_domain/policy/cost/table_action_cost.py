@@ -1,8 +1,8 @@
 """Estimate what actions on a whole table cost and spare: from counters alone, by what was measured.
 
-CPU of the worker as in `bench/results/actions.json` (one JVM, local files), times what this action
-has taken here against it (`pace_of`); before it has, times what rewrites have. Readers pay for a
-file of metadata what they pay for any other (`read_cost`)."""
+CPU of the worker as in `bench/results/actions.json` (one JVM, local files); `weighed_here` has what
+the action has taken here against it. Readers pay for a file of metadata what they pay for any other
+(`read_cost`)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from collections.abc import Mapping
 
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import Table
-from firnline_domain.policy.cost.cost_model import FIRNLINE, learned_factor
 from firnline_domain.policy.cost.dollars import Price
 from firnline_domain.policy.cost.read_cost import READ_COST
-from firnline_domain.settings.thresholds import Thresholds
+from firnline_domain.policy.cost_model import FIRNLINE, learned_factor
 
 # Of 5,000 commits, unmerged: 35.3 s. It is Iceberg's own action, a Spark job.
 MANIFEST_REWRITE_S = 35.3 / 5_000
@@ -26,15 +25,10 @@ OBJECT_S = 17.9 / 1_000_000  # of a location that is listed
 OBJECTS_LISTED = 1_000  # a request
 # A plan of 5,000 files in one manifest takes 16 ms.
 ENTRY_S = 0.016 / 5_000
-COMMIT_GETS, COMMIT_PUTS = 2, 3  # metadata and manifest list; those two again, and a manifest
+# The least of any: metadata and manifest list are read; those two and a manifest are written.
+COMMIT_PRICE = Price(FIRNLINE.fixed_s, gets=2, puts=3)
 PACE = "price_pace"  # of an order's numbers: what its CPU seconds were multiplied by
 MANIFEST_LIST_OF = 2  # half of today's manifests stood in the list of a snapshot, on average
-
-
-def pace_of(action: str, limits: Thresholds) -> float:
-    """Return the factor of an action's cost in this deployment: its seconds for each measured
-    second."""
-    return dict(limits.action_factors).get(action, limits.cost_factor)
 
 
 def pace_after(pace: float, expected_s: float, worked_ms: int) -> float:
@@ -50,34 +44,18 @@ def expected_s(numbers: Mapping[str, float]) -> float | None:
     return numbers.get("price_cpu_s", 0.0) / pace if pace > 0 else None
 
 
-def commit_price(limits: Thresholds) -> Price:
-    """Return the price of an action that reads metadata and commits metadata: the least that any
-    takes."""
-    return at_pace(Price(FIRNLINE.fixed_s, gets=COMMIT_GETS, puts=COMMIT_PUTS), limits)
-
-
-def look_price(table: Table, limits: Thresholds) -> Price:
-    """Return the price of one that reads all manifests of the head as well."""
+def look_price(table: Table) -> Price:
+    """Return the price of an action that reads all manifests of the head, and commits metadata."""
     counters = table.counters
     opened_s = counters.manifests * FIRNLINE.open_s + counters.manifest_bytes * FIRNLINE.read_s
-    price = commit_price(limits)
-    return replace(
-        price,
-        cpu_s=price.cpu_s + opened_s * limits.cost_factor,
-        gets=price.gets + counters.manifests,
-        read_bytes=float(counters.manifest_bytes),
-    )
+    read_bytes = float(counters.manifest_bytes)
+    return add_cost(COMMIT_PRICE, opened_s, gets=counters.manifests, read_bytes=read_bytes)
 
 
-def at_pace(price: Price, limits: Thresholds) -> Price:
-    """Return the price with the CPU seconds of this deployment's workers."""
-    return replace(price, cpu_s=price.cpu_s * limits.cost_factor)
-
-
-def add_cost(price: Price, cpu_s: float, limits: Thresholds, **more: float) -> Price:
+def add_cost(price: Price, cpu_s: float, **more: float) -> Price:
     """Add so many more CPU seconds, as measured, and so much of other fields."""
     sums = {name: getattr(price, name) + value for name, value in more.items()}
-    return replace(price, cpu_s=price.cpu_s + cpu_s * limits.cost_factor, **sums)
+    return replace(price, cpu_s=price.cpu_s + cpu_s, **sums)
 
 
 def opened_needlessly(manifests: float) -> float:

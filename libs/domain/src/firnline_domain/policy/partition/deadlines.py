@@ -9,7 +9,7 @@ from __future__ import annotations
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import RunningTask
-from firnline_domain.policy.cost.cost_model import FIRNLINE
+from firnline_domain.policy.cost_model import FIRNLINE
 from firnline_domain.records.events import RewriteCommitted
 from firnline_domain.records.results import TaskRunning
 from firnline_domain.settings.thresholds import Thresholds

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import Value, field
-from firnline_domain.counters.state.debt import Debt
-from firnline_domain.policy.cost.cost_benefit import Action, CostBenefit
+from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.pauses import HoldReason
 
@@ -281,19 +280,10 @@ CALM = frozenset(
 )
 
 
-class Assessment(Value):
-    """All debt, what of it came since the last rewrite, and what an order for it weighs."""
-
-    debt: Debt
-    grown: Debt
-    weighed: CostBenefit
-
-
 class Decision(Value):
     """`until_ms`: when time alone may change the decision; None = only an event can.
 
-    `assessment`: what it was made from; None where the partition was not weighed. `wanted`: of one
-    that the table holds back, the decision that its partition alone asks for."""
+    `wanted`: of one that the table holds back, the decision that its partition alone asks for."""
 
     reason: ReasonCode
     order: bool = False
@@ -304,7 +294,6 @@ class Decision(Value):
     numbers: dict[str, float] = field(default_factory=dict)  # see `explained`
     action: Action = Action.COMPACT
     min_dead_ratio: float = EVERY_FILE  # of the larger files that are rewritten
-    assessment: Assessment | None = None
     wanted: Decision | None = None
 
     @property

@@ -12,9 +12,10 @@ from abc import abstractmethod
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
-from firnline_domain.policy.cost.cost_model import FIRNLINE
 from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import add_cost, look_price
+from firnline_domain.policy.cost_model import FIRNLINE
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.records.results import TableResult
@@ -34,29 +35,28 @@ class OldPartitions(TableAction):
     is_due: Reason
 
     @abstractmethod
-    def age_h(self, limits: Thresholds) -> float:
+    def age_h(self, settings: Thresholds) -> float:
         """Return the age in hours at which rows are removed; 0 = never."""
 
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
-        if (age_h := self.age_h(limits)) <= 0:
+    def check_due(self, given: TableInput) -> DueCheck:
+        if (age_h := self.age_h(given.settings)) <= 0:
             return NOT_ASKED
-        numbers = self.order_numbers(table, limits)
-        work = table.work.actions.get(self.name, ActionWork())
+        work, numbers, now_ms = self.work_of(given.table), self.order_numbers(given), given.now_ms
         if not _is_announced(work, age_h, now_ms):
             return DueCheck(self.announces, True, numbers={**numbers, "announces": 1.0})
-        begins_ms = (work.announced_ms or 0) + limits.partition_grace_ms
+        begins_ms = (work.announced_ms or 0) + given.settings.partition_grace_ms
         if now_ms < begins_ms:
             return DueCheck(self.waits, until_ms=begins_ms)
         return DueCheck(
             self.is_due, True, numbers={**numbers, "announced_ms": work.announced_ms or 0}
         )
 
-    def pause_ms(self, limits: Thresholds) -> int:
-        return limits.partition_interval_ms
+    def pause_ms(self, settings: Thresholds) -> int:
+        return settings.partition_interval_ms
 
-    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
-        grace_h = limits.partition_grace_ms / HOUR_MS
-        return {self.age_name: self.age_h(limits), "grace_h": grace_h}
+    def order_numbers(self, given: TableInput) -> dict[str, float]:
+        grace_h = given.settings.partition_grace_ms / HOUR_MS
+        return {self.age_name: self.age_h(given.settings), "grace_h": grace_h}
 
     def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """Record the result. What an announcement has found is known from now on; the next order
@@ -97,15 +97,15 @@ class PartitionExpiry(OldPartitions):
     waits = Reason.PARTITIONS_GRACE
     is_due = Reason.OLD_PARTITIONS
 
-    def age_h(self, limits: Thresholds) -> float:
+    def age_h(self, settings: Thresholds) -> float:
         """Return the age of expiry; 0 for a table with an archive, because rows that are not
         archived yet would be lost."""
-        return 0.0 if limits.archive_after_h > 0 else limits.partition_ttl_h
+        return 0.0 if settings.archive_after_h > 0 else settings.partition_ttl_h
 
-    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
+    def estimate(self, given: TableInput) -> Estimate:
         """Estimate that what was announced leaves the storage when its snapshots expire."""
-        work = table.work.actions.get(self.name, ActionWork())
-        return Estimate(look_price(table, limits), Gain(freed_bytes=work.found_bytes))
+        freed_bytes = self.work_of(given.table).found_bytes
+        return Estimate(look_price(given.table), Gain(freed_bytes=freed_bytes))
 
 
 class PartitionArchiving(OldPartitions):
@@ -118,14 +118,14 @@ class PartitionArchiving(OldPartitions):
     waits = Reason.ARCHIVE_GRACE
     is_due = Reason.ARCHIVE_DUE
 
-    def age_h(self, limits: Thresholds) -> float:
-        return limits.archive_after_h
+    def age_h(self, settings: Thresholds) -> float:
+        return settings.archive_after_h
 
-    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
+    def estimate(self, given: TableInput) -> Estimate:
         """Estimate that what was announced is read, written and read back, and leaves the table's
         storage when its snapshots expire. It is not decoded: to read it as a rewrite does is the
         most that it can take."""
-        size = float(table.work.actions.get(self.name, ActionWork()).found_bytes)
+        size = float(self.work_of(given.table).found_bytes)
         read_s, moved = size * FIRNLINE.read_s, {"read_bytes": 2 * size, "written_bytes": size}
-        price = add_cost(look_price(table, limits), read_s, limits, **moved)
+        price = add_cost(look_price(given.table), read_s, **moved)
         return Estimate(price, Gain(freed_bytes=size))

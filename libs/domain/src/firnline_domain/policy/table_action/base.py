@@ -11,9 +11,10 @@ from firnline_domain.base.values import Value, field, replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.identity import MAIN, task_id
 from firnline_domain.policy.cost.dollars import Estimate
-from firnline_domain.policy.cost.table_action_cost import PACE, commit_price, pace_of
+from firnline_domain.policy.cost.table_action_cost import COMMIT_PRICE, PACE
 from firnline_domain.policy.fleet.holds import find_hold
 from firnline_domain.policy.partition.decide import BUDGET_LOOK_MS
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
@@ -51,31 +52,32 @@ class TableAction(ABC):
     found: tuple[tuple[str, str], ...] = ()
 
     @abstractmethod
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
+    def check_due(self, given: TableInput) -> DueCheck:
         """Check whether the table's counters ask for it; pauses, windows and orders that are out
         are not considered here."""
 
     def plan_order(
-        self, table: Table, limits: Thresholds, now_ms: int
+        self, given: TableInput, *, is_granted: bool = False
     ) -> tuple[Table, TableOrder | None]:
-        """Return the table with the decision, and the order, if one is to go out."""
-        known, asked = table.work.actions.get(self.name), self.check_due(table, limits, now_ms)
+        """Return the table with the decision, and the order, if one is to go out. `is_granted`: the
+        budget pays for it."""
+        table, now_ms = given.table, given.now_ms
+        known, asked = table.work.actions.get(self.name), self.check_due(given)
         if known is None and (asked is NOT_ASKED or asked == NOT_ASKED):
             return table, None  # mostly: asked with every change of every table
         before = known or ActionWork()
         if asked.reason != Reason.HEALTHY or before.task_id:
-            asked = self._blocking_check(table, before, limits, now_ms) or asked
+            asked = self._blocking_check(given, before) or asked
         if (
             asked.order
             and not self.is_promised
-            and limits.paying_budget[1].is_limited
-            and not limits.paid
+            and given.settings.paying_budget[1].is_limited
+            and not is_granted
         ):
             until_ms = now_ms + BUDGET_LOOK_MS
             asked = replace(asked, reason=Reason.WAITING_FOR_BUDGET, order=False, until_ms=until_ms)
         if asked.order:
-            asked = self._with_price(table, asked, limits, now_ms)
-            return self._make_order(table, asked, before, now_ms)
+            return self._make_order(given, asked, before)
         wanted_ms = None if asked.reason == Reason.HEALTHY else before.wanted_ms
         if asked.reason == Reason.WAITING_FOR_BUDGET:
             wanted_ms = now_ms if wanted_ms is None else min(wanted_ms, now_ms)
@@ -83,29 +85,24 @@ class TableAction(ABC):
         unchanged = work == (NOT_NEEDED if known is None else before)
         return (table if unchanged else self._with_work(table, work)), None
 
-    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
-        """Estimate what its next order takes and spares. `limits` with the rate at which the table
-        is read."""
-        return Estimate(commit_price(limits))
+    def estimate(self, given: TableInput) -> Estimate:
+        """Estimate what its next order takes and spares, at the pace that was measured."""
+        return Estimate(COMMIT_PRICE)
 
-    def weighed_here(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
+    def weighed_here(self, given: TableInput) -> Estimate:
         """Return the estimate at the pace of the action's own tasks."""
-        paced = replace(limits, cost_factor=pace_of(self.name, limits))
-        return self.estimate(table, paced, now_ms)
+        measured = self.estimate(given)
+        cpu_s = measured.price.cpu_s * given.costs.action_factor(self.name)
+        return replace(measured, price=replace(measured.price, cpu_s=cpu_s))
 
-    def estimate_numbers(self, table: Table, limits: Thresholds, now_ms: int) -> dict[str, float]:
+    def estimate_numbers(self, given: TableInput) -> dict[str, float]:
         """Return the price and the gain of the next order by the names of `Estimate.to_numbers`, to
         show and to compare with the order's result, and the pace that they were estimated with."""
-        numbers = self.weighed_here(table, limits, now_ms).to_numbers(limits)
-        return {**numbers, PACE: round(pace_of(self.name, limits), 3)}
+        costs, reads_per_hour = given.costs, given.settings.reads_per_hour
+        numbers = self.weighed_here(given).to_numbers(costs, reads_per_hour)
+        return {**numbers, PACE: round(costs.action_factor(self.name), 3)}
 
-    def _with_price(
-        self, table: Table, asked: DueCheck, limits: Thresholds, now_ms: int
-    ) -> DueCheck:
-        weighs = self.estimate_numbers(table, limits, now_ms)
-        return replace(asked, numbers={**asked.numbers, **weighs})
-
-    def pause_ms(self, limits: Thresholds) -> int:
+    def pause_ms(self, settings: Thresholds) -> int:
         """Return the pause from one order's end to the next order, of this table."""
         return self.interval_ms
 
@@ -119,25 +116,20 @@ class TableAction(ABC):
         work = table.work.actions.get(self.name, ActionWork())
         return work.task_id is not None and now_ms < work.deadline_ms
 
-    def order_requested(
-        self, table: Table, limits: Thresholds, now_ms: int
-    ) -> tuple[Table, TableOrder]:
+    def order_requested(self, given: TableInput) -> tuple[Table, TableOrder]:
         """Order it as a user requests, without waiting for the counters."""
-        before = table.work.actions.get(self.name, ActionWork())
-        numbers = self.order_numbers(table, limits)
-        asked = DueCheck(Reason.REQUESTED, order=True, numbers=numbers)
-        asked = self._with_price(table, asked, limits, now_ms)
-        return self._make_order(table, asked, before, now_ms)
+        asked = DueCheck(Reason.REQUESTED, order=True, numbers=self.order_numbers(given))
+        return self._make_order(given, asked, self.work_of(given.table))
 
-    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
+    def order_numbers(self, given: TableInput) -> dict[str, float]:
         """Return the numbers that its tasks contain: those behind the decision, and those that the
         worker needs."""
         return {}
 
     def _make_order(
-        self, table: Table, asked: DueCheck, before: ActionWork, now_ms: int
+        self, given: TableInput, asked: DueCheck, before: ActionWork
     ) -> tuple[Table, TableOrder]:
-        order = self._build_order(table, asked, before, now_ms)
+        order = self._build_order(given, asked, before)
         due_ms = order.deadline_ms
         work = replace(
             before,
@@ -147,7 +139,7 @@ class TableAction(ABC):
             due_ms=due_ms,
             wanted_ms=None,
         )
-        return self._with_work(table, work), order
+        return self._with_work(given.table, work), order
 
     def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """Return the table after an order's result, and the result in one word, for the metrics."""
@@ -177,28 +169,26 @@ class TableAction(ABC):
             del actions[self.name]
         return replace(table, work=replace(table.work, actions=actions))
 
-    def _blocking_check(
-        self, table: Table, work: ActionWork, limits: Thresholds, now_ms: int
-    ) -> DueCheck | None:
+    def _blocking_check(self, given: TableInput, work: ActionWork) -> DueCheck | None:
+        table, settings, now_ms = given.table, given.settings, given.now_ms
         if table.counters.removed:
             return DueCheck(Reason.REMOVED)
-        if not limits.enabled:
+        if not settings.enabled:
             return DueCheck(Reason.DISABLED)
         if work.task_id and now_ms < work.deadline_ms:
             return DueCheck(Reason.IN_FLIGHT, until_ms=work.deadline_ms)
         if table.counters.head_snapshot_id is None:
             return DueCheck(Reason.HEALTHY)
-        if (again := again_ms(work, self.pause_ms(limits), now_ms)) > now_ms:
+        if (again := again_ms(work, self.pause_ms(settings), now_ms)) > now_ms:
             return DueCheck(work.refused or Reason.COOLING, until_ms=again)
-        if hold := find_hold(table, limits, now_ms):
-            shadow_ms = now_ms + SHADOW_RECHECK_MS if limits.shadow else None
+        if hold := find_hold(given):
+            shadow_ms = now_ms + SHADOW_RECHECK_MS if settings.shadow else None
             return DueCheck(hold.reason, until_ms=hold.until_ms or shadow_ms)
         return None
 
-    def _build_order(
-        self, table: Table, asked: DueCheck, work: ActionWork, now_ms: int
-    ) -> TableOrder:
-        name, head = table.counters.table, table.counters.head_snapshot_id
+    def _build_order(self, given: TableInput, asked: DueCheck, work: ActionWork) -> TableOrder:
+        counters, now_ms = given.table.counters, given.now_ms
+        name, head = counters.table, counters.head_snapshot_id
         assert head is not None  # else barred
         return TableOrder(
             task_id=task_id(name.key, MAIN, str(work.rounds), self.name, head),
@@ -209,8 +199,8 @@ class TableAction(ABC):
             attempt=1,
             ordered_at_ms=now_ms,
             deadline_ms=now_ms + DEADLINE_MS,
-            numbers=dict(asked.numbers),
-            policies=split_policies(table.counters.settings),
+            numbers={**asked.numbers, **self.estimate_numbers(given)},
+            policies=split_policies(counters.settings),
         )
 
 

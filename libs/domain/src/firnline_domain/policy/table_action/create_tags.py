@@ -6,12 +6,12 @@ from __future__ import annotations
 from firnline_domain.base.times import MINUTE_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import DEADLINE_MS, NOT_ASKED, DueCheck, TableAction
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.rule_lists import UnreadableRules
 from firnline_domain.settings.tag_rules import periods_at, periods_ended
-from firnline_domain.settings.thresholds import Thresholds
 
 LATE_MS = MINUTE_MS  # after a period's end: commits that are under way, and clocks that differ
 TAG_EXISTS = "tag_exists"  # another snapshot has the name: nothing to be tried again
@@ -26,13 +26,14 @@ class TagCreation(TableAction):
     interval_ms = 5 * MINUTE_MS
     is_promised = True
 
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
-        if not limits.create_tags:
+    def check_due(self, given: TableInput) -> DueCheck:
+        table, now_ms, rules = given.table, given.now_ms, given.settings.create_tags
+        if not rules:
             return NOT_ASKED
         at_ms, seen_ms = now_ms - LATE_MS, table.counters.observed_ms
         try:
-            ended = periods_ended(limits.create_tags, at_ms, seen_ms)
-            current = periods_at(limits.create_tags, at_ms)
+            ended = periods_ended(rules, at_ms, seen_ms)
+            current = periods_at(rules, at_ms)
         except UnreadableRules:
             return NOT_ASKED  # the settings say so
         done_ms = table.work.actions.get(self.name, ActionWork()).done_ms

@@ -6,13 +6,14 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ExpiryWork, Table
 from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import (
+    COMMIT_PRICE,
     LIST_ROW_S,
     MANIFEST_LIST_OF,
     OBJECTS_LISTED,
     SNAPSHOT_S,
     add_cost,
-    commit_price,
 )
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, DueCheck, TableAction
@@ -23,11 +24,11 @@ from firnline_domain.policy.table_action.snapshot_retention import (
     decide_expiry,
     expiry_ended,
     expiry_order,
-    running_since_ms,
+    older_than_ms,
 )
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import SnapshotsExpired, TableResult
-from firnline_domain.settings.thresholds import ExpiryMode, Thresholds
+from firnline_domain.settings.thresholds import ExpiryMode
 
 
 class SnapshotExpiry(TableAction):
@@ -36,39 +37,37 @@ class SnapshotExpiry(TableAction):
     name = EXPIRE
     is_promised = True
 
-    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
+    def estimate(self, given: TableInput) -> Estimate:
         """Estimate what was announced; else as many snapshots as are too old, if they came at an
         even pace, of unknown bytes. Files are deleted a thousand in a request."""
-        counters, going = table.counters, table.work.expiry.going
+        counters, going = given.table.counters, given.table.work.expiry.going
         known = counters.snapshot_count or 1
-        snapshots = going.snapshots or _too_old(table, limits, now_ms)
+        snapshots = going.snapshots or _too_old(given)
         rows = known * counters.manifests / MANIFEST_LIST_OF
         price = add_cost(
-            commit_price(limits),
+            COMMIT_PRICE,
             known * SNAPSHOT_S + rows * LIST_ROW_S,
-            limits,
             gets=known + counters.manifests,
             puts=-(-max(going.files, snapshots) // OBJECTS_LISTED),
         )
         return Estimate(price, Gain(freed_bytes=float(going.bytes)))
 
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
-        decision = decide_expiry(table, limits, now_ms)
+    def check_due(self, given: TableInput) -> DueCheck:
+        decision = decide_expiry(given)
         return DueCheck(decision.reason, decision.older_than_ms is not None, decision.until_ms)
 
     def plan_order(
-        self, table: Table, limits: Thresholds, now_ms: int
+        self, given: TableInput, *, is_granted: bool = False
     ) -> tuple[Table, TableOrder | None]:
-        decision = decide_expiry(table, limits, now_ms)
-        order, expiry = None, table.work.expiry
+        decision, expiry = decide_expiry(given), given.table.work.expiry
+        order = None
         if decision.older_than_ms is not None:
-            order, expiry = expiry_order(table, decision, limits, now_ms)
-            order = replace(order, numbers=self.estimate_numbers(table, limits, now_ms))
+            order, expiry = self._order_expiry(given, decision)
         reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
         until_ms = decision.until_ms
         if decision.reason is ExpiryReason.SHADOW:
-            until_ms = now_ms + SHADOW_RECHECK_MS
-        return _with_expiry(table, replace(expiry, reason=reason, due_ms=until_ms)), order
+            until_ms = given.now_ms + SHADOW_RECHECK_MS
+        return _with_expiry(given.table, replace(expiry, reason=reason, due_ms=until_ms)), order
 
     def work_of(self, table: Table) -> ExpiryWork:
         return table.work.expiry
@@ -77,18 +76,20 @@ class SnapshotExpiry(TableAction):
         expiry = table.work.expiry
         return expiry.task_id is not None and now_ms < expiry.deadline_ms
 
-    def order_requested(
-        self, table: Table, limits: Thresholds, now_ms: int
-    ) -> tuple[Table, TableOrder]:
+    def _order_expiry(
+        self, given: TableInput, decision: ExpiryDecision
+    ) -> tuple[TableOrder, ExpiryWork]:
+        order, expiry = expiry_order(given, decision)
+        return replace(order, numbers=self.estimate_numbers(given)), expiry
+
+    def order_requested(self, given: TableInput) -> tuple[Table, TableOrder]:
         """Order an expiry that a user requests, as if its mode were `always`. The head at the start
         of a running task is kept, and the owner's settings still hold."""
-        agreed = replace(limits, expire=ExpiryMode.ALWAYS)
-        older_than_ms = min(now_ms - limits.retention_ms, *running_since_ms(table), now_ms)
-        decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms)
-        order, expiry = expiry_order(table, decision, agreed, now_ms)
-        order = replace(order, numbers=self.estimate_numbers(table, agreed, now_ms))
+        agreed = replace(given.settings, expire=ExpiryMode.ALWAYS)
+        decision = ExpiryDecision(Reason.REQUESTED, older_than_ms=older_than_ms(given))
+        order, expiry = self._order_expiry(replace(given, settings=agreed), decision)
         expiry = replace(expiry, reason=decision.reason, due_ms=order.deadline_ms)
-        return _with_expiry(table, expiry), order
+        return _with_expiry(given.table, expiry), order
 
     def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         """Record the result. The worker has read the table's snapshots: its numbers replace our
@@ -116,11 +117,12 @@ class SnapshotExpiry(TableAction):
         ), "expiry_failed"
 
 
-def _too_old(table: Table, limits: Thresholds, now_ms: int) -> int:
+def _too_old(given: TableInput) -> int:
+    table, now_ms = given.table, given.now_ms
     oldest_ms, known = table.counters.oldest_snapshot_ms, table.counters.snapshot_count
     if oldest_ms is None or known is None or oldest_ms >= now_ms:
         return 0
-    share = (now_ms - limits.retention_ms - oldest_ms) / (now_ms - oldest_ms)
+    share = (now_ms - given.settings.retention_ms - oldest_ms) / (now_ms - oldest_ms)
     return int(known * max(share, 0.0))
 
 

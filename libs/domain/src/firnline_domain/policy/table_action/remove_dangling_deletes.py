@@ -10,11 +10,11 @@ from firnline_domain.policy.cost.table_action_cost import (
     add_cost,
     look_price,
 )
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.aged_partitions import EXPIRE_PARTITIONS
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.policy.triggers.v2_deletes import VECTORS
-from firnline_domain.settings.thresholds import Thresholds
 
 # Below that a reader's plan hardly grows: a delete file is an entry of 0.2 kB in a manifest. And a
 # writer that commits every minute has so many waiting for their rewrite only after a working day.
@@ -31,30 +31,28 @@ class DanglingDeletes(TableAction):
     name = "remove_dangling_deletes"
     found = (("removed_delete_files", "removed_bytes"),)
 
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
-        holds = table.counters.totals.holds
+    def check_due(self, given: TableInput) -> DueCheck:
+        holds = given.table.counters.totals.holds
         deletes, data = holds.delete_files, holds.data_files
-        if has_v2_deletes(table, limits) or (deletes > 0 and has_expired_files(table, self.name)):
-            return DueCheck(
-                Reason.DANGLING_DELETES, True, numbers=self.order_numbers(table, limits)
-            )
-        if deletes < max(MIN_DELETE_FILES, MIN_SHARE * data):
+        has_expired = deletes > 0 and has_expired_files(given.table, self.name)
+        are_many = deletes >= max(MIN_DELETE_FILES, MIN_SHARE * data)
+        if not (are_many or has_expired or has_v2_deletes(given)):
             return NOT_ASKED
-        return DueCheck(Reason.DANGLING_DELETES, True, numbers=self.order_numbers(table, limits))
+        return DueCheck(Reason.DANGLING_DELETES, True, numbers=self.order_numbers(given))
 
-    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
+    def estimate(self, given: TableInput) -> Estimate:
         """Estimate that as many dangle as the last look has found."""
-        holds, work = table.counters.totals.holds, table.work.actions.get(self.name, ActionWork())
+        holds, work = given.table.counters.totals.holds, self.work_of(given.table)
         deletes = holds.delete_files
         found = FIRST_SHARE * deletes if work.found_files is None else work.found_files
         dangling = min(found, deletes)
         size = holds.equality_deletes.bytes + holds.position_deletes.bytes
         freed = size / max(deletes, 1) * dangling
-        price = add_cost(look_price(table, limits), deletes * DELETE_FILE_S, limits)
+        price = add_cost(look_price(given.table), deletes * DELETE_FILE_S)
         return Estimate(price, Gain(dangling * ENTRY_S, freed_bytes=freed))
 
-    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
-        holds = table.counters.totals.holds
+    def order_numbers(self, given: TableInput) -> dict[str, float]:
+        holds = given.table.counters.totals.holds
         return {"delete_files": holds.delete_files, "data_files": holds.data_files}
 
 
@@ -67,9 +65,10 @@ def has_expired_files(table: Table, name: str) -> bool:
     return dropped_ms is not None and (looked_ms is None or looked_ms < dropped_ms)
 
 
-def has_v2_deletes(table: Table, limits: Thresholds) -> bool:
+def has_v2_deletes(given: TableInput) -> bool:
     """Return True if position-delete files are left in a table that was moved to v3 (`v2_deletes`):
     with each conversion fewer of them are about anything, and a few may not be about one that is
     converted."""
-    is_v3 = min(limits.format_version, table.counters.format_version) >= VECTORS
-    return is_v3 and table.counters.totals.holds.position_deletes.files > 0
+    counters = given.table.counters
+    is_v3 = min(given.settings.format_version, counters.format_version) >= VECTORS
+    return is_v3 and counters.totals.holds.position_deletes.files > 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import ceil
 
 from firnline_domain.base.times import DAY_MS, HOUR_MS
-from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import (
     OBJECT_S,
@@ -13,9 +12,9 @@ from firnline_domain.policy.cost.table_action_cost import (
     add_cost,
     look_price,
 )
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
-from firnline_domain.settings.thresholds import Thresholds
 
 MIN_AGE_H = 24.0  # whatever an owner says: a writer's longest transaction, and clocks
 
@@ -28,26 +27,25 @@ class OrphanRemoval(TableAction):
     interval_ms = 7 * DAY_MS
     found = (("files_quarantined", "bytes_quarantined"),)
 
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
-        if not limits.remove_orphans or not limits.gc_enabled:
+    def check_due(self, given: TableInput) -> DueCheck:
+        if not given.settings.remove_orphans or not given.settings.gc_enabled:
             return NOT_ASKED
-        return DueCheck(Reason.ORPHAN_INTERVAL, True, numbers=self.order_numbers(table, limits))
+        return DueCheck(Reason.ORPHAN_INTERVAL, True, numbers=self.order_numbers(given))
 
-    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
+    def estimate(self, given: TableInput) -> Estimate:
         """Estimate that as much is found as a week before. A file of the table is one object; so
         are a manifest, and the list and the metadata file of each snapshot."""
-        counters, work = table.counters, table.work.actions.get(self.name, ActionWork())
+        counters, work = given.table.counters, self.work_of(given.table)
         holds, snapshots = counters.totals.holds, counters.snapshot_count or 1
         objects = holds.data_files + holds.delete_files + counters.manifests + 2 * snapshots
         found = work.found_files or 0.0
         price = add_cost(
-            look_price(table, limits),
+            look_price(given.table),
             objects * OBJECT_S,
-            limits,
             puts=ceil(objects / OBJECTS_LISTED) + 2 * found,  # each is copied, and removed
         )
         return Estimate(price, Gain(freed_bytes=work.found_bytes))
 
-    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
-        age_h = max(limits.orphan_age_ms / HOUR_MS, MIN_AGE_H)
-        return {"min_age_h": age_h, "quarantine_h": limits.quarantine_ms / HOUR_MS}
+    def order_numbers(self, given: TableInput) -> dict[str, float]:
+        age_h = max(given.settings.orphan_age_ms / HOUR_MS, MIN_AGE_H)
+        return {"min_age_h": age_h, "quarantine_h": given.settings.quarantine_ms / HOUR_MS}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import ceil
 
-from firnline_domain.counters.state.work import Table
 from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import (
+    COMMIT_PRICE,
     MANIFEST_REWRITE_S,
     add_cost,
-    commit_price,
     opened_needlessly,
 )
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.settings.thresholds import Thresholds
@@ -26,27 +26,27 @@ class ManifestRewrite(TableAction):
 
     name = "rewrite_manifests"
 
-    def pause_ms(self, limits: Thresholds) -> int:
-        return limits.manifest_interval_ms
+    def pause_ms(self, settings: Thresholds) -> int:
+        return settings.manifest_interval_ms
 
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
-        least = limits.min_manifests
-        if not least or table.counters.manifests < least:
+    def check_due(self, given: TableInput) -> DueCheck:
+        least = given.settings.min_manifests
+        if not least or given.table.counters.manifests < least:
             return NOT_ASKED
-        known = self.order_numbers(table, limits)
+        known = self.order_numbers(given)
         if known["manifests"] - known["full_manifests"] < least:
             return NOT_ASKED
         return DueCheck(Reason.MANY_MANIFESTS, True, numbers=known)
 
-    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
+    def estimate(self, given: TableInput) -> Estimate:
         """Estimate upper bounds: full manifests are not rewritten, nor does a filtered scan open
         all."""
-        counters, full = table.counters, ceil(table.counters.manifest_bytes / TARGET_BYTES)
+        counters = given.table.counters
+        full = ceil(counters.manifest_bytes / TARGET_BYTES)
         size, needless = float(counters.manifest_bytes), float(max(counters.manifests - full, 0))
         price = add_cost(
-            commit_price(limits),
+            COMMIT_PRICE,
             counters.manifests * MANIFEST_REWRITE_S,
-            limits,
             gets=counters.manifests,
             puts=full,
             read_bytes=size,
@@ -54,11 +54,11 @@ class ManifestRewrite(TableAction):
         )
         return Estimate(price, Gain(opened_needlessly(needless), needless))
 
-    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
-        counters = table.counters
+    def order_numbers(self, given: TableInput) -> dict[str, float]:
+        counters = given.table.counters
         return {
             "manifests": counters.manifests,
             "manifest_bytes": counters.manifest_bytes,
             "full_manifests": ceil(counters.manifest_bytes / TARGET_BYTES),
-            "min_manifests": limits.min_manifests,
+            "min_manifests": given.settings.min_manifests,
         }

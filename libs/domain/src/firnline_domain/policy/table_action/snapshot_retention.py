@@ -7,13 +7,14 @@ files outside its own locations is left alone (docs/decisions/0018).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import ExpiryWork, Table
 from firnline_domain.identity import MAIN, task_id
 from firnline_domain.policy.fleet.holds import find_hold
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.table_action.base import DEADLINE_MS, again_ms, end_round
 from firnline_domain.records.orders import ExpireSnapshots
@@ -102,53 +103,54 @@ class ExpiryDecision(Value):
     begins_ms: int | None = None  # set where it is to be announced
 
 
-def decide_expiry(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision:
+def decide_expiry(given: TableInput) -> ExpiryDecision:
     """Decide whether to expire snapshots now, or to announce it."""
-    if barred := _blocking_decision(table, limits, now_ms):
+    if barred := _blocking_decision(given):
         return barred
+    table, settings, now_ms = given.table, given.settings, given.now_ms
     oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
     assert oldest is not None  # else barred
-    careful = limits.expire is ExpiryMode.CAREFUL
+    careful = settings.expire is ExpiryMode.CAREFUL
     announcing = careful and not _is_announced(expiry, now_ms)
-    begins = begins_ms(table, limits, now_ms)
-    if careful and not announcing and now_ms < _grace_end_ms(expiry, limits, now_ms):
+    begins = begins_ms(given)
+    if careful and not announcing and now_ms < _grace_end_ms(given):
         return ExpiryDecision(ExpiryReason.GRACE_PERIOD, begins)
-    due = oldest + limits.retention_ms + 1  # "older than" leaves out the moment itself
-    from_ms = due - limits.expire_grace_ms if announcing else due
+    due = oldest + settings.retention_ms + 1  # "older than" leaves out the moment itself
+    from_ms = due - settings.expire_grace_ms if announcing else due
     if now_ms < from_ms:
         return ExpiryDecision(ExpiryReason.NOTHING_OLD_ENOUGH, from_ms)
-    if (again := again_ms(expiry, limits.expire_interval_ms, now_ms)) > now_ms:
+    if (again := again_ms(expiry, settings.expire_interval_ms, now_ms)) > now_ms:
         return ExpiryDecision(ExpiryReason.TOO_SOON, again)
     if announcing:
-        return _decide_announcement(table, limits, begins, now_ms)
-    older_than = min(now_ms - limits.retention_ms, *running_since_ms(table), now_ms)
+        return _decide_announcement(given, begins)
+    older_than = older_than_ms(given)
     if oldest >= older_than:
         return ExpiryDecision(ExpiryReason.HELD_BY_TASK)
-    if hold := find_hold(table, limits, now_ms):
+    if hold := find_hold(given):
         return ExpiryDecision(ExpiryReason(hold.reason), hold.until_ms)
     return ExpiryDecision(ExpiryReason.OLD_SNAPSHOTS, now_ms + DEADLINE_MS, older_than)
 
 
-def running_since_ms(table: Table) -> Iterator[int]:
-    """Yield when the table's running tasks were ordered, in ms since 1970: their start snapshots
-    must not expire."""
-    return (task.ordered_at_ms for task in table.work.running)
+def older_than_ms(given: TableInput) -> int:
+    """Return before when snapshots may expire, in ms since 1970: not those that a running task
+    started from."""
+    running = (task.ordered_at_ms for task in given.table.work.running)
+    return min(given.now_ms - given.settings.retention_ms, *running, given.now_ms)
 
 
-def begins_ms(table: Table, limits: Thresholds, now_ms: int) -> int:
+def begins_ms(given: TableInput) -> int:
     """Return when snapshots begin to go, as far as it is known now: old enough, and the grace
     period over since the announcement, which is made now where it is still to come."""
-    oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
-    due = (now_ms if oldest is None else oldest) + limits.retention_ms + 1
-    if limits.expire is ExpiryMode.ALWAYS:
-        return due
-    return max(due, _grace_end_ms(expiry, limits, now_ms))
+    oldest, settings = given.table.counters.oldest_snapshot_ms, given.settings
+    due = (given.now_ms if oldest is None else oldest) + settings.retention_ms + 1
+    return due if settings.expire is ExpiryMode.ALWAYS else max(due, _grace_end_ms(given))
 
 
-def _grace_end_ms(expiry: ExpiryWork, limits: Thresholds, now_ms: int) -> int:
+def _grace_end_ms(given: TableInput) -> int:
     """Return when the grace period is over."""
+    expiry, now_ms = given.table.work.expiry, given.now_ms
     announced = expiry.announced_ms if _is_announced(expiry, now_ms) else now_ms
-    return (announced or 0) + limits.expire_grace_ms
+    return (announced or 0) + given.settings.expire_grace_ms
 
 
 def _is_announced(expiry: ExpiryWork, now_ms: int) -> bool:
@@ -157,50 +159,47 @@ def _is_announced(expiry: ExpiryWork, now_ms: int) -> bool:
     return expiry.announced_ms is not None and expiry.announced_ms <= now_ms
 
 
-def _decide_announcement(
-    table: Table, limits: Thresholds, begins: int, now_ms: int
-) -> ExpiryDecision:
+def _decide_announcement(given: TableInput, begins: int) -> ExpiryDecision:
     """Decide on an announcement. Nothing is deleted, so windows do not matter; a pause and the
     shadow do."""
-    if table.pause is not None:
+    if given.table.pause is not None:
         return ExpiryDecision(ExpiryReason.PAUSED)
-    if limits.shadow:
+    if given.settings.shadow:
         return ExpiryDecision(ExpiryReason.SHADOW)
-    older_than = begins - limits.retention_ms
-    return ExpiryDecision(ExpiryReason.ANNOUNCED, now_ms + DEADLINE_MS, older_than, begins)
+    older_than = begins - given.settings.retention_ms
+    return ExpiryDecision(ExpiryReason.ANNOUNCED, given.now_ms + DEADLINE_MS, older_than, begins)
 
 
-def _blocking_decision(table: Table, limits: Thresholds, now_ms: int) -> ExpiryDecision | None:
-    counters, expiry = table.counters, table.work.expiry
+def _blocking_decision(given: TableInput) -> ExpiryDecision | None:
+    settings, counters, expiry = given.settings, given.table.counters, given.table.work.expiry
     if counters.removed:
         return ExpiryDecision(ExpiryReason.REMOVED)
-    if not limits.enabled:
+    if not settings.enabled:
         return ExpiryDecision(ExpiryReason.DISABLED)
-    if not limits.gc_enabled:
+    if not settings.gc_enabled:
         return ExpiryDecision(ExpiryReason.GC_DISABLED)
-    if limits.expire is ExpiryMode.NEVER:
+    if settings.expire is ExpiryMode.NEVER:
         return ExpiryDecision(ExpiryReason.NEVER)
     external = counters.has_external_files or may_share_files(counters.settings)
     if external and not owner_agrees(counters.settings):
         return ExpiryDecision(ExpiryReason.EXTERNAL_FILES)
-    if expiry.task_id and now_ms < expiry.deadline_ms:
+    if expiry.task_id and given.now_ms < expiry.deadline_ms:
         return ExpiryDecision(ExpiryReason.IN_FLIGHT, expiry.deadline_ms)
     if counters.oldest_snapshot_ms is None or counters.head_snapshot_id is None:
         return ExpiryDecision(ExpiryReason.UNKNOWN)
     count = counters.snapshot_count
-    if count is not None and count <= max(limits.min_snapshots, 1):
+    if count is not None and count <= max(settings.min_snapshots, 1):
         return ExpiryDecision(ExpiryReason.TOO_FEW)
     return None
 
 
-def expiry_order(
-    table: Table, decision: ExpiryDecision, limits: Thresholds, now_ms: int
-) -> tuple[ExpireSnapshots, ExpiryWork]:
+def expiry_order(given: TableInput, decision: ExpiryDecision) -> tuple[ExpireSnapshots, ExpiryWork]:
     """Build the task, and the planner's record of it.
 
     A running task plans from the head that it finds, which is its trigger or was committed after
     this task was sent: protected by name, or by age."""
-    counters, work = table.counters, table.work
+    counters, work = given.table.counters, given.table.work
+    settings, now_ms = given.settings, given.now_ms
     assert decision.older_than_ms is not None
     assert counters.head_snapshot_id is not None
     identity = task_id(
@@ -216,12 +215,12 @@ def expiry_order(
         ordered_at_ms=now_ms,
         deadline_ms=now_ms + DEADLINE_MS,
         older_than_ms=decision.older_than_ms,
-        retain_last=max(limits.min_snapshots, 1),
+        retain_last=max(settings.min_snapshots, 1),
         protected_snapshot_ids=tuple(sorted({t.trigger_snapshot_id for t in work.running})),
         begins_at_ms=decision.begins_ms,
-        agreed=limits.expire is ExpiryMode.ALWAYS,
+        agreed=settings.expire is ExpiryMode.ALWAYS,
         announced_at_ms=work.expiry.announced_ms,
-        grace_ms=limits.expire_grace_ms,
+        grace_ms=settings.expire_grace_ms,
         policies=split_policies(counters.settings),
     )
     announcing = decision.begins_ms is not None

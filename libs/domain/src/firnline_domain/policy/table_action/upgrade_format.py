@@ -11,11 +11,11 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.cost.dollars import Estimate
 from firnline_domain.policy.cost.table_action_cost import look_price
+from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.records.results import TableResult
-from firnline_domain.settings.thresholds import Thresholds
 
 
 class FormatUpgrade(TableAction):
@@ -27,35 +27,34 @@ class FormatUpgrade(TableAction):
     interval_ms = HOUR_MS
     is_promised = True
 
-    def check_due(self, table: Table, limits: Thresholds, now_ms: int) -> DueCheck:
-        version = table.counters.format_version
-        if limits.format_version < VECTORS or not version:
+    def check_due(self, given: TableInput) -> DueCheck:
+        settings, version = given.settings, given.table.counters.format_version
+        if settings.format_version < VECTORS or not version:
             return NOT_ASKED
-        work = table.work.actions.get(self.name, ActionWork())
-        numbers = self.order_numbers(table, limits)
+        work, numbers, now_ms = self.work_of(given.table), self.order_numbers(given), given.now_ms
         if version >= VECTORS:
             done = work.done_ms is not None
             return NOT_ASKED if done else DueCheck(Reason.FORMAT_VERSION, True, numbers=numbers)
         if work.announced_ms is None or work.announced_ms > now_ms:  # the clock was set back since
             return DueCheck(Reason.FORMAT_ANNOUNCED, True, numbers={**numbers, "announces": 1.0})
-        begins_ms = work.announced_ms + limits.upgrade_grace_ms
+        begins_ms = work.announced_ms + settings.upgrade_grace_ms
         if now_ms < begins_ms:
             return DueCheck(Reason.FORMAT_GRACE, until_ms=begins_ms)
         numbers["announced_ms"] = work.announced_ms
         return DueCheck(Reason.FORMAT_VERSION, True, numbers=numbers)
 
-    def estimate(self, table: Table, limits: Thresholds, now_ms: int) -> Estimate:
+    def estimate(self, given: TableInput) -> Estimate:
         """Estimate that it spares nothing by itself: conversions do, and they are rewrites."""
-        return Estimate(look_price(table, limits))
+        return Estimate(look_price(given.table))
 
-    def order_numbers(self, table: Table, limits: Thresholds) -> dict[str, float]:
-        version = table.counters.format_version
+    def order_numbers(self, given: TableInput) -> dict[str, float]:
+        settings = given.settings
         return {
-            "format_version": version,
+            "format_version": given.table.counters.format_version,
             "wanted_version": VECTORS,
-            "asked_version": limits.format_version,
-            "grace_h": limits.upgrade_grace_ms / HOUR_MS,
-            "writer_hours": limits.writer_hours,
+            "asked_version": settings.format_version,
+            "grace_h": settings.upgrade_grace_ms / HOUR_MS,
+            "writer_hours": settings.writer_hours,
         }
 
     def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:

@@ -12,15 +12,14 @@ import math
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import Partition
-from firnline_domain.policy.cost.cost_benefit import FAR_MS, CostBenefit, weigh_work
-from firnline_domain.policy.cost.cost_model import Work
+from firnline_domain.policy.cost.cost_benefit import FAR_MS, CostBenefit, weigh_debt, weigh_work
 from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
-from firnline_domain.policy.policy_input import PolicyInput
+from firnline_domain.policy.cost_model import Work
+from firnline_domain.policy.policy_input import PolicyInput, once_per_input
 from firnline_domain.policy.reasons.partition import EVERY_FILE, Decision, TriggerState
 from firnline_domain.policy.triggers.hot_partitions import recently_written
 from firnline_domain.records.parts.dead_rows import EDGES, DeadRows
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_domain.settings.thresholds import Thresholds
 
 WORK = ("bytes_read", "bytes_written", "delete_records", "delete_loads", "files", "converted")
 SURE_RATIO = 0.3  # from here on they go even if nobody reads, as with Iceberg's own rewrite
@@ -86,38 +85,37 @@ def fresh_rows(partition: Partition) -> int:
     return max(positional_records(partition.counters.holds) - partition.work.positions_seen, 0)
 
 
-def possible_ratios(limits: Thresholds) -> list[float]:
+def possible_ratios(least: float) -> list[float]:
     """Return those that an order may go down to, the highest first."""
-    least = limits.min_dead_ratio
     return [*(edge for edge in reversed(EDGES) if edge > least), least]
 
 
-def ratio_steps(partition: Partition, limits: Thresholds) -> list[RatioStep]:
+@once_per_input
+def ratio_steps(given: PolicyInput) -> list[RatioStep]:
     """Return the steps from the files with the most dead rows down."""
     found, above = list[RatioStep](), math.inf
-    files = file_bins(partition)
-    for ratio in possible_ratios(limits):
+    files = file_bins(given.partition)
+    for ratio in possible_ratios(given.settings.min_dead_ratio) if files else ():
         taken = [one for one in files if ratio <= one.ratio < above]
         above = ratio
         if taken:
-            found.append(RatioStep(ratio, _estimate_bins(partition, limits, ratio, taken)))
+            found.append(RatioStep(ratio, _estimate_bins(given, ratio, taken)))
     return found
 
 
-def _estimate_bins(
-    partition: Partition, limits: Thresholds, ratio: float, taken: list[Bin]
-) -> CostBenefit:
-    holds, cost = partition.counters.holds, READ_COST
+def _estimate_bins(given: PolicyInput, ratio: float, taken: list[Bin]) -> CostBenefit:
+    holds, settings, cost = given.holds, given.settings, READ_COST
     work = rewrite_work(taken)
     dead = sum(one.dead_rows for one in taken)
     dead_bytes = work.bytes_read - work.bytes_written
     opened = min(sum(one.files for one in taken), holds.positional_files)
     spared_s = dead * cost.position_s + dead_bytes * cost.scan_s + opened * cost.open_s
-    since_ms = dead_rows_since(partition)
-    head_start = partition.work.head_start
-    amplification = burden_of(holds, limits.target_bytes).amplification
-    weighed = weigh_work(since_ms, head_start, limits, work, spared_s, amplification, opened)
-    sure = ratio >= max(SURE_RATIO, limits.min_dead_ratio) or work.bytes_read <= limits.cheap_bytes
+    since_ms, head_start = dead_rows_since(given.partition), given.partition.work.head_start
+    amplification = burden_of(holds, settings.target_bytes).amplification
+    factor = given.costs.factors.rewrites
+    weighed = weigh_work(given, since_ms, work, spared_s, amplification, opened, factor, head_start)
+    many = ratio >= max(SURE_RATIO, settings.min_dead_ratio)
+    sure = many or work.bytes_read <= settings.cheap_bytes
     return weighed if sure else replace(weighed, from_ms=weighed.paid_ms)
 
 
@@ -138,15 +136,16 @@ def rewrite_work(taken: list[Bin]) -> Work:
     return Work(sum(one.bytes for one in taken), left, dead, files=files)
 
 
-def look_ms(partition: Partition, limits: Thresholds) -> int | None:
+def look_ms(given: PolicyInput) -> int | None:
     """Return when to look how the dead rows lie: so many came that a file may have its share of
     them, if they are all in one. None: they are too few."""
-    large, since_ms = larger_files(partition.counters.holds), dead_rows_since(partition)
+    partition, settings = given.partition, given.settings
+    large, since_ms = larger_files(given.holds), dead_rows_since(partition)
     if since_ms is None or large.files <= 0:
         return None
-    if fresh_rows(partition) < limits.min_dead_ratio * large.records / large.files:
+    if fresh_rows(partition) < settings.min_dead_ratio * large.records / large.files:
         return None
-    return since_ms + int(limits.max_wait_ms * (1 - partition.work.head_start))
+    return since_ms + int(settings.max_wait_ms * (1 - partition.work.head_start))
 
 
 def recycling_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
@@ -169,9 +168,9 @@ def dead_rows_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None
     `SURE_RATIO`."""
     if are_chosen_otherwise(given):
         return None
-    found = ratio_steps(given.partition, given.settings)
+    found = ratio_steps(given)
     moments = [(step.cost_benefit.from_ms, step.min_dead_ratio) for step in found]
-    if (at_ms := look_ms(given.partition, given.settings)) is not None:
+    if (at_ms := look_ms(given)) is not None:
         moments.append((at_ms, max(SURE_RATIO, given.settings.min_dead_ratio)))
     if ratios := [ratio for from_ms, ratio in moments if from_ms <= given.now_ms]:
         return _order_dead(given, reason, min(ratios))
@@ -189,7 +188,7 @@ def _order_dead(given: PolicyInput, reason: ReasonCode, min_dead_ratio: float) -
 
 
 def due_steps(given: PolicyInput) -> list[RatioStep]:
-    found = ratio_steps(given.partition, given.settings)
+    found = ratio_steps(given)
     return [step for step in found if step.cost_benefit.from_ms <= given.now_ms]
 
 
@@ -202,12 +201,11 @@ def are_chosen_otherwise(given: PolicyInput) -> bool:
     return given.takes_all and bool(holds.equality_deletes.files or given.debt.global_deletes)
 
 
-def with_dead_files(
-    partition: Partition, limits: Thresholds, minor: CostBenefit, min_dead_ratio: float
-) -> CostBenefit:
+def weigh_with_dead_files(given: PolicyInput, min_dead_ratio: float) -> CostBenefit:
     """Return the costs and the benefit of an order on the small files and on the files with at
     least `min_dead_ratio` dead rows."""
-    found = [one for one in ratio_steps(partition, limits) if one.min_dead_ratio >= min_dead_ratio]
+    minor = weigh_debt(given)
+    found = [one for one in ratio_steps(given) if one.min_dead_ratio >= min_dead_ratio]
     works = [minor.work, *(one.cost_benefit.work for one in found)]
     paid = [minor, *(one.cost_benefit for one in found)]
     first = min(paid, key=lambda one: one.paid_ms)

@@ -11,7 +11,7 @@ from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import NO_DEBT
-from firnline_domain.counters.state.work import Partition, PartitionWork, RunningTask
+from firnline_domain.counters.state.work import PartitionWork, RunningTask
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Decision, TriggerState
@@ -24,16 +24,12 @@ FREEZE = "freeze"  # what a person asks for: see `policy.operator_requests`
 FEWER = 8  # files that one less of them has to be worth a rewrite of
 
 
-def freezes_at_ms(partition: Partition, limits: Thresholds) -> int | None:
+def freezes_at_ms(given: PolicyInput) -> int | None:
     """Return when it is closed; None: never, or it is frozen already."""
-    counters = partition.counters
-    if (
-        limits.freeze_after_h <= 0
-        or counters.holds.data_files <= 0
-        or _is_unchanged_since_freeze(partition)
-    ):
+    after_h, counters = given.settings.freeze_after_h, given.partition.counters
+    if after_h <= 0 or counters.holds.data_files <= 0 or _is_unchanged_since_freeze(given):
         return None
-    return counters.changed_ms + int(limits.freeze_after_h * HOUR_MS)
+    return counters.changed_ms + int(after_h * HOUR_MS)
 
 
 def is_frozen(given: PolicyInput) -> bool:
@@ -41,11 +37,11 @@ def is_frozen(given: PolicyInput) -> bool:
     gained. Global deletes reach it without a change of it."""
     if given.settings.freeze_after_h <= 0 or given.holds.data_files <= 0:
         return False
-    if given.grown.global_deletes > 0:
+    if given.new_debt.global_deletes > 0:
         return False
-    if _is_unchanged_since_freeze(given.partition):
+    if _is_unchanged_since_freeze(given):
         return True
-    at_ms = freezes_at_ms(given.partition, given.settings)
+    at_ms = freezes_at_ms(given)
     is_closed = at_ms is not None and at_ms <= given.now_ms
     return is_closed and not is_worth_a_full_rewrite(given.holds)
 
@@ -53,19 +49,19 @@ def is_frozen(given: PolicyInput) -> bool:
 def closed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Order the last rewrite of a closed partition, after its global deletes were applied. None if
     it is never closed."""
-    at_ms = freezes_at_ms(given.partition, given.settings)
+    at_ms = freezes_at_ms(given)
     if at_ms is None or at_ms > given.now_ms:
         return None if at_ms is None else TriggerState(at_ms)
-    if given.grown.global_deletes:
+    if given.new_debt.global_deletes:
         return TriggerState()
     rank = (given.now_ms - at_ms) / (given.settings.freeze_after_h * HOUR_MS)
     return TriggerState(decision=Decision(reason, action=Action.FULL, rank=rank))
 
 
-def _is_unchanged_since_freeze(partition: Partition) -> bool:
+def _is_unchanged_since_freeze(given: PolicyInput) -> bool:
     """Return True if the partition was frozen, and no commit has changed it since."""
-    seen_ms = partition.work.frozen_seen_ms
-    return seen_ms > 0 and seen_ms == partition.counters.changed_ms
+    seen_ms = given.partition.work.frozen_seen_ms
+    return seen_ms > 0 and seen_ms == given.partition.counters.changed_ms
 
 
 def is_worth_freezing(holds: FileTally, target_bytes: int) -> bool:
@@ -82,7 +78,7 @@ def after_freeze(
     rested: PartitionWork,
     before: PartitionWork,
     task: RunningTask,
-    limits: Thresholds,
+    settings: Thresholds,
     changed_ms: int,
 ) -> PartitionWork:
     """Return the work after any rewrite: a partition that was compacted for the last time and then
@@ -90,6 +86,6 @@ def after_freeze(
     unless a writer was faster: then the partition waits again."""
     freezes = task.reason == CLOSED
     stays = task.action == Action.SORT and before.frozen_seen_ms > 0
-    if limits.freeze_after_h <= 0 or before.arrived != NO_DEBT or not (freezes or stays):
+    if settings.freeze_after_h <= 0 or before.arrived != NO_DEBT or not (freezes or stays):
         return replace(rested, frozen_seen_ms=0)
     return replace(rested, frozen_seen_ms=changed_ms)

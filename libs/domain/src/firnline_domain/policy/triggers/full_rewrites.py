@@ -11,10 +11,10 @@ from zlib import crc32
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import NO_DEBT
-from firnline_domain.counters.state.work import Partition, PartitionWork
+from firnline_domain.counters.state.work import PartitionWork
 from firnline_domain.policy.cost.cost_benefit import Action, CostBenefit, weigh_work
-from firnline_domain.policy.cost.cost_model import Work
 from firnline_domain.policy.cost.read_cost import burden_of
+from firnline_domain.policy.cost_model import Work
 from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Decision, TriggerState
 from firnline_domain.policy.triggers.hot_partitions import recently_written
@@ -23,36 +23,36 @@ from firnline_domain.settings.thresholds import Thresholds
 
 
 def with_full_interval(
-    work: PartitionWork, limits: Thresholds, name: str, now_ms: int
+    work: PartitionWork, settings: Thresholds, name: str, now_ms: int
 ) -> PartitionWork:
     """Set the time that its interval counts from, if there is one. Of partitions that get it
     together each has another one, by a hash of its name: they fall due one after the other."""
-    if limits.full_interval_ms <= 0:
+    if settings.full_interval_ms <= 0:
         return work if work.full_ms is None else replace(work, full_ms=None)
     if work.full_ms is not None:
         return work
-    passed_ms = int(limits.full_interval_ms * crc32(name.encode()) / 2**32)
+    passed_ms = int(settings.full_interval_ms * crc32(name.encode()) / 2**32)
     return replace(work, full_ms=now_ms - passed_ms)
 
 
-def full_at_ms(partition: Partition, limits: Thresholds) -> int | None:
+def full_at_ms(given: PolicyInput) -> int | None:
     """Return when its next full rewrite is due; None: never, or not before something changes.
     Nothing is to be gained of a partition without deletes or two small files, nor of one that is as
     its last full rewrite has left it."""
-    counters, work = partition.counters, partition.work
-    if limits.full_interval_ms <= 0 or work.full_ms is None or counters.holds.data_files <= 0:
+    work, interval_ms = given.partition.work, given.settings.full_interval_ms
+    if interval_ms <= 0 or work.full_ms is None or given.holds.data_files <= 0:
         return None
-    if not is_worth_a_full_rewrite(counters.holds):
+    if not is_worth_a_full_rewrite(given.holds):
         return None
-    if counters.changed_ms == work.full_seen_ms:
+    if given.partition.counters.changed_ms == work.full_seen_ms:
         return None
-    return work.full_ms + limits.full_interval_ms
+    return work.full_ms + interval_ms
 
 
 def full_interval_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Order the full rewrite whose interval is over, unless writers are at work in the partition.
     None without an interval."""
-    at_ms = full_at_ms(given.partition, given.settings)
+    at_ms = full_at_ms(given)
     if at_ms is None or at_ms > given.now_ms:
         return None if at_ms is None else TriggerState(at_ms)
     if recent := recently_written(given, at_ms + given.settings.max_wait_ms):
@@ -77,14 +77,14 @@ def after_full(
     return replace(rested, full_ms=now_ms, full_seen_ms=seen_ms)
 
 
-def weigh_full(partition: Partition, limits: Thresholds, global_deletes: int) -> CostBenefit:
+def weigh_full(given: PolicyInput) -> CostBenefit:
     """Weigh a rewrite of every file, for explanations, budgets and its rank. How often the table is
     read does not matter."""
-    holds = partition.counters.holds
-    burden = burden_of(holds, limits.target_bytes, global_deletes)
+    holds = given.holds
+    burden = burden_of(holds, given.settings.target_bytes, given.debt.global_deletes)
     deletes, data = holds.equality_deletes, holds.all_data
     files = data.files + holds.delete_files
     work = Work(data.bytes + deletes.bytes, data.bytes, deletes.records, files=files)
-    since_ms = partition.work.full_ms
+    since_ms, factor = given.partition.work.full_ms, given.costs.factors.rewrites
     spared_s, opens = burden.total_seconds(), burden.opens
-    return weigh_work(since_ms, 0.0, limits, work, spared_s, burden.amplification, opens)
+    return weigh_work(given, since_ms, work, spared_s, burden.amplification, opens, factor)

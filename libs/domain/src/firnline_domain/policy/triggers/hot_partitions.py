@@ -15,7 +15,6 @@ from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.parts.summaries import REPLACE
-from firnline_domain.settings.thresholds import Thresholds
 
 OVERWRITE = "overwrite"  # Iceberg's operation of copy-on-write
 
@@ -43,11 +42,12 @@ def after_writer_change(
     return replace(work, touched_ms=max(work.touched_ms, min(change.timestamp_ms, now_ms)))
 
 
-def hot_until_ms(work: PartitionWork, limits: Thresholds, now_ms: int) -> int | None:
+def hot_until_ms(given: PolicyInput) -> int | None:
     """Return when the partition has cooled, or its debt has waited long enough; None = it may be
     now."""
+    work, settings, now_ms = given.partition.work, given.settings, given.now_ms
     waited_from = now_ms if work.hot_since_ms is None else work.hot_since_ms
-    until_ms = min(work.touched_ms + limits.hot_ms, waited_from + limits.hot_max_ms)
+    until_ms = min(work.touched_ms + settings.hot_ms, waited_from + settings.hot_max_ms)
     return until_ms if until_ms > now_ms else None
 
 
@@ -56,13 +56,13 @@ def recently_written(
 ) -> tuple[Reason, int] | None:
     """Return why and until when the partition is left to its writers: not longer than the debt may
     wait, or a writer that never rests would keep its partition from ever being rewritten."""
-    settings, now_ms = given.settings, given.now_ms
+    now_ms = given.now_ms
     if waits_until_ms is not None and waits_until_ms <= now_ms:
         return None
-    quiet_at = given.partition.counters.changed_ms + settings.quiet_ms
+    quiet_at = given.partition.counters.changed_ms + given.settings.quiet_ms
     if now_ms < quiet_at and not pressing:
         return Reason.QUIET_PERIOD, min(quiet_at, waits_until_ms or quiet_at)
-    if hot_until := hot_until_ms(given.partition.work, settings, now_ms):
+    if hot_until := hot_until_ms(given):
         return Reason.HOT, min(hot_until, waits_until_ms or hot_until)
     return None
 

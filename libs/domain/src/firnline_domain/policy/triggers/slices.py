@@ -8,52 +8,54 @@ from __future__ import annotations
 
 import math
 
-from firnline_domain.counters.state.work import Partition
+from firnline_domain.counters.state.work import KEY_SHARE
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.cost_model import FIRNLINE
+from firnline_domain.policy.cost_model import FIRNLINE
+from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.triggers.freezing import CLOSED
 from firnline_domain.records.parts.slices import Slice
-from firnline_domain.settings.thresholds import KEY_SHARE, Thresholds
+from firnline_domain.settings.thresholds import Thresholds
 
 DEADLINE_SHARE = 2  # a slice is planned for half of the deadline at the most: prices are estimates
 
 
-def slice_cpu_s(limits: Thresholds) -> float:
+def slice_cpu_s(settings: Thresholds) -> float:
     """Return the CPU seconds that one order may take, at the learned price."""
-    if limits.slice_ms <= 0:
+    if settings.slice_ms <= 0:
         return math.inf
-    return min(limits.slice_ms, limits.deadline_ms / DEADLINE_SHARE) / 1000 * FIRNLINE.cores
+    return min(settings.slice_ms, settings.deadline_ms / DEADLINE_SHARE) / 1000 * FIRNLINE.cores
 
 
-def slice_max_bytes(limits: Thresholds, action: str) -> int:
+def slice_max_bytes(given: PolicyInput, action: str) -> int:
     """Return the bytes of data files that one order reads; 0 = all. Each byte is written again, but
     for those of the keys that a conversion reads: the worker takes a file for `KEY_SHARE` of its
     bytes, and the table's conversions may have read more of them, or less."""
-    if limits.slice_ms <= 0:
+    if given.settings.slice_ms <= 0:
         return 0
+    costs = given.costs
     if action == Action.CONVERT:
-        byte_s = FIRNLINE.read_s * limits.conversion_factor * limits.key_share / KEY_SHARE
+        byte_s = FIRNLINE.read_s * costs.factors.conversions * costs.key_share / KEY_SHARE
     else:
-        byte_s = (FIRNLINE.read_s + FIRNLINE.write_s) * limits.cost_factor
-    return max(int(slice_cpu_s(limits) / byte_s), 1)
+        byte_s = (FIRNLINE.read_s + FIRNLINE.write_s) * costs.factors.rewrites
+    return max(int(slice_cpu_s(given.settings) / byte_s), 1)
 
 
-def share_of_price(price_s: float, limits: Thresholds) -> float:
+def share_of_price(price_s: float, settings: Thresholds) -> float:
     """Return the share of a rewrite's price in CPU seconds that one order costs."""
-    return min(slice_cpu_s(limits) / price_s, 1.0) if price_s > 0 else 1.0
+    return min(slice_cpu_s(settings) / price_s, 1.0) if price_s > 0 else 1.0
 
 
-def unfinished_of(partition: Partition, limits: Thresholds) -> Slice | None:
+def unfinished_of(given: PolicyInput) -> Slice | None:
     """Return the slice after which its pass continues; None without one, or if the pass is no
     longer enabled."""
-    after = partition.work.unfinished
-    if after is None or partition.counters.holds.data_files <= 0:
+    after, settings = given.partition.work.unfinished, given.settings
+    if after is None or given.holds.data_files <= 0:
         return None
-    if after.action == Action.CONVERT and not limits.may_convert:
+    if after.action == Action.CONVERT and not settings.may_convert:
         return None
-    if after.action == Action.SORT and not limits.sort and after.reason != Reason.REQUESTED:
+    if after.action == Action.SORT and not settings.sort and after.reason != Reason.REQUESTED:
         return None
-    switched_on = limits.freeze_after_h if after.reason == CLOSED else limits.full_interval_ms
+    switched_on = settings.freeze_after_h if after.reason == CLOSED else settings.full_interval_ms
     unwanted = after.action == Action.FULL and switched_on <= 0
     return None if unwanted and after.reason != Reason.REQUESTED else after

@@ -12,7 +12,7 @@ from firnline_domain.base.times import earliest_of
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.file_sizes import mendable_error, size_error
-from firnline_domain.policy.cost.cost_benefit import Action, weigh_merge
+from firnline_domain.policy.cost.cost_benefit import Action, weigh_debt, weigh_merge
 from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import (
     CALM,
@@ -202,12 +202,12 @@ def forecast_triggers(given: PolicyInput) -> Iterator[TriggerForecast]:
 
 def _idle_decision(given: PolicyInput) -> Decision:
     debt = given.debt
-    if any(given.counted.compactable):
+    if any(given.counted_debt.compactable):
         reason = Reason.ACCUMULATING
     elif debt.undersized > 0 or is_over_threshold(debt, given.settings):
         reason = Reason.FIXED_POINT
     else:
-        reason = Reason.ACCUMULATING if any(given.grown.compactable) else Reason.HEALTHY
+        reason = Reason.ACCUMULATING if any(given.new_debt.compactable) else Reason.HEALTHY
     return _debt_decision(given, reason)
 
 
@@ -226,11 +226,11 @@ def _requested_due(given: PolicyInput, _: ReasonCode) -> TriggerState | None:
     its files, it waits until they have stopped or it has waited long enough. Without such a pass,
     return what a user has requested; None if nothing is."""
     work = given.partition.work
-    if (after := unfinished_of(given.partition, given.settings)) is None:
+    if (after := unfinished_of(given)) is None:
         return TriggerState(decision=as_requested(work.requested)) if work.requested else None
-    if hot_until := hot_until_ms(work, given.settings, given.now_ms):
+    if hot_until := hot_until_ms(given):
         return TriggerState(decision=Decision(Reason.HOT, until_ms=hot_until))
-    rank, ratio = given.weighed.payback_ratio(given.now_ms), after.min_dead_ratio
+    rank, ratio = weigh_debt(given).payback_ratio(given.now_ms), after.min_dead_ratio
     action, begun_for = Action(after.action), _REASONS[after.reason]
     return TriggerState(
         decision=Decision(begun_for, rank=rank, action=action, min_dead_ratio=ratio)
@@ -238,24 +238,24 @@ def _requested_due(given: PolicyInput, _: ReasonCode) -> TriggerState | None:
 
 
 def _equality_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    is_over = given.counted.equality_deletes >= max(given.settings.min_equality_deletes, 1)
+    is_over = given.counted_debt.equality_deletes >= max(given.settings.min_equality_deletes, 1)
     return _weighed_due(given, reason) if is_over else LATER
 
 
 def _position_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    is_over = given.counted.position_deletes >= max(given.settings.min_position_deletes, 1)
+    is_over = given.counted_debt.position_deletes >= max(given.settings.min_position_deletes, 1)
     if given.would_convert and not given.takes_all:
         return TriggerState(decision=Decision(Reason.STREAMING_READERS))
     return _weighed_due(given, reason) if is_over else LATER
 
 
 def _fragments_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    is_over = given.counted.fragments >= max(given.settings.min_fragments, 2)
+    is_over = given.counted_debt.fragments >= max(given.settings.min_fragments, 2)
     return _weighed_due(given, reason) if is_over else LATER
 
 
 def _global_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    is_over = given.counted.global_deletes >= max(given.settings.min_equality_deletes, 1)
+    is_over = given.counted_debt.global_deletes >= max(given.settings.min_equality_deletes, 1)
     return _weighed_due(given, reason) if is_over else LATER
 
 
@@ -280,7 +280,7 @@ def _is_ill_sized(given: PolicyInput) -> bool:
     """Return True if the partition is off its target, and a merge brings what it takes nearer by as
     much."""
     target, most = given.settings.target_bytes, given.settings.max_size_error
-    if given.counted.fragments <= 0 or most <= 0:
+    if given.counted_debt.fragments <= 0 or most <= 0:
         return False
     return most <= mendable_error(given.holds, target) and most <= size_error(given.holds, target)
 
@@ -291,14 +291,14 @@ def _old_debt_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None
     since_ms = given.partition.work.debt_since_ms
     if since_ms is None or not given.is_worth_it:
         return LATER
-    if is_over_threshold(given.counted, given.settings) or _is_ill_sized(given):
+    if is_over_threshold(given.counted_debt, given.settings) or _is_ill_sized(given):
         return LATER
     at_ms = since_ms + int(given.settings.max_age_ms * (1 - given.partition.work.head_start))
     return _weighed_due(given, reason) if at_ms <= given.now_ms else TriggerState(at_ms)
 
 
 def _read_debt_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    weighed = given.weighed
+    weighed = weigh_debt(given)
     paid = weighed.paid_ms <= given.now_ms
     return _weighed_due(given, reason) if paid else TriggerState(weighed.paid_at)
 
@@ -306,7 +306,7 @@ def _read_debt_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
 def _objective_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Order when an objective is in danger, also before readers have paid for it; not for a lone
     small file. None if no objective is in danger."""
-    at_ms = endangered_ms(given.partition, given.debt, given.counted, given.settings)
+    at_ms = endangered_ms(given)
     if at_ms is None:
         return None
     if at_ms > given.now_ms:
@@ -317,7 +317,7 @@ def _objective_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
 def _weighed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Order as soon as readers have paid for the rewrite, or it has waited long enough; until then
     wait for that moment."""
-    from_ms = given.weighed.from_ms
+    from_ms = weigh_debt(given).from_ms
     if given.now_ms < from_ms:
         waits = Reason.STREAMING_READERS if given.would_convert else Reason.MINIMUM_GAIN
         return TriggerState(from_ms, _debt_decision(given, waits))
@@ -327,17 +327,17 @@ def _weighed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
 def _order_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Order, unless writers are at work in the partition. Larger files whose dead rows are due go
     with it; more than a slice of them goes before a conversion, which is one order."""
-    pressing = is_over_threshold(_divide_debt(given.counted, PRESSING), given.settings)
+    pressing = is_over_threshold(_divide_debt(given.counted_debt, PRESSING), given.settings)
     since_ms = given.partition.work.debt_since_ms
     waits_until_ms = None if since_ms is None else since_ms + given.settings.max_wait_ms
     if recent := recently_written(given, waits_until_ms, pressing):
         return TriggerState(decision=replace(_debt_decision(given, recent[0]), until_ms=recent[1]))
-    rank = given.weighed.payback_ratio(given.now_ms)
+    rank = weigh_debt(given).payback_ratio(given.now_ms)
     order = replace(_debt_decision(given, reason), rank=rank)
     if are_chosen_otherwise(given):
         return TriggerState(decision=order)
     due = due_steps(given)
-    slice_bytes = slice_max_bytes(given.settings, Action.COMPACT)
+    slice_bytes = slice_max_bytes(given, Action.COMPACT)
     if slice_bytes and sum(step.cost_benefit.work.bytes_read for step in due) > slice_bytes:
         first = recycling_due(given, TriggerReason.RECYCLING)
         has_fired = first is not None and first.decision is not None
@@ -362,9 +362,9 @@ def _divide_debt(debt: Debt, divisor: int) -> Debt:
 def _undersized_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Merge small files if it pays off, and no delete asks for a rewrite first. Wait while writers
     write."""
-    if not given.grown.undersized or given.settings.max_size_error <= 0:
+    if not given.new_debt.undersized or given.settings.max_size_error <= 0:
         return None
-    merge = weigh_merge(given.partition, given.settings)
+    merge = weigh_merge(given)
     if merge is None:
         return None
     if given.now_ms < merge.from_ms:

@@ -11,7 +11,7 @@ enough of them.
 from __future__ import annotations
 
 from firnline_domain.base.reason_code import ReasonCode
-from firnline_domain.counters.state.work import ActionWork, Partition, RunningTask, Table
+from firnline_domain.counters.state.work import ActionWork, RunningTask
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import EVERY_FILE, NO_FILE, Decision, TriggerState
@@ -24,13 +24,13 @@ V2_DELETE_FILES = "v2_delete_files"  # among the numbers of a decision
 TAKES_DELETES = frozenset({Action.CONVERT, Action.COMPACT, Action.FULL})
 
 
-def v2_files(table: Table, partition: Partition, limits: Thresholds) -> int:
+def v2_files(given: PolicyInput) -> int:
     """Count those that a partition holds."""
-    counters = table.counters
-    if limits.format_version < VECTORS or counters.format_version < VECTORS:
+    counters, partition = given.table.counters, given.partition
+    if given.settings.format_version < VECTORS or counters.format_version < VECTORS:
         return 0
     holds, since_ms = partition.counters.holds, partition.work.equality_since_ms
-    done_ms = table.work.actions.get(UPGRADE, ActionWork()).done_ms
+    done_ms = given.table.work.actions.get(UPGRADE, ActionWork()).done_ms
     is_global = partition.counters.scope.is_unpartitioned and counters.global_equality_deletes > 0
     is_old = since_ms is not None and done_ms is not None and since_ms < done_ms
     equality = holds.equality_deletes.files if is_old and not is_global else 0
@@ -41,7 +41,7 @@ def v2_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
     """Convert the position deletes of format v2 if the debt asks for nothing. Files that the last
     conversion left as they were are not tried again."""
     work, settings = given.partition.work, given.settings
-    if v2_files(given.table, given.partition, settings) in (0, work.v2_left):
+    if v2_files(given) in (0, work.v2_left):
         return None
     since_ms = work.positions_since_ms
     if recent := recently_written(
@@ -59,11 +59,12 @@ def replace_v2_files(reason: ReasonCode, settings: Thresholds) -> Decision:
     return Decision(reason, action=Action.COMPACT, min_dead_ratio=EVERY_FILE)
 
 
-def after_rewrite(table: Table, partition: Partition, task: RunningTask, limits: Thresholds) -> int:
+def after_rewrite(given: PolicyInput, task: RunningTask) -> int:
     """Return the number of files for `PartitionWork.v2_left` when a task is done. A merge or a sort
     does not change it, nor does a slice that others follow; a slice that removed some may have left
     what the next one can remove."""
-    if task.action not in TAKES_DELETES or partition.work.unfinished is not None:
-        return partition.work.v2_left
-    left = v2_files(table, partition, limits)
+    work = given.partition.work
+    if task.action not in TAKES_DELETES or work.unfinished is not None:
+        return work.v2_left
+    left = v2_files(given)
     return 0 if left < task.numbers.get(V2_DELETE_FILES, left) else left

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.policy.cost.cost_model import (
+from firnline_domain.policy.cost_model import (
     FIRNLINE,
     MAX_FACTOR,
     STOCK,
     STOCK_CACHED,
-    CostModel,
+    CpuRates,
     Work,
     learned_factor,
 )
@@ -21,12 +21,12 @@ MAIN = Work(465_157_667 / 6, 180_176_147 / 6, ROWS / 6, LOADED / 6, 492 / 6)  # 
 @pytest.mark.parametrize(
     ("model", "measured"), [(FIRNLINE, 22.0), (STOCK, 284.9), (STOCK_CACHED, 219.3)]
 )
-def test_the_constants_give_what_was_measured(model: CostModel, measured: float) -> None:
+def test_the_constants_give_what_was_measured(model: CpuRates, measured: float) -> None:
     assert 6 * model.cpu_s(MAIN) == pytest.approx(measured, rel=0.1)
 
 
 def test_a_file_that_is_converted_has_a_price_of_its_own() -> None:
-    model = CostModel(2.0, 0.0, 0.0, 0.0, 0.0, 1.0, open_s=0.5, convert_s=3.0)
+    model = CpuRates(2.0, 0.0, 0.0, 0.0, 0.0, 1.0, open_s=0.5, convert_s=3.0)
     assert model.cpu_s(Work(0, 0, files=4, converted=10)) == 2.0 + 2.0 + 30.0
 
 
@@ -40,7 +40,7 @@ def test_a_thousand_small_files_cost_what_was_measured() -> None:
 
 
 def test_gb_hours_are_memory_times_wall() -> None:
-    model = CostModel(2.0, 0.0, 0.0, 0.0, 0.0, memory_gb=3.0, cores=2.0)
+    model = CpuRates(2.0, 0.0, 0.0, 0.0, 0.0, memory_gb=3.0, cores=2.0)
     assert model.wall_s(Work(1, 1)) == 1.0
     assert model.gb_hours(Work(1, 1)) == pytest.approx(3.0 / 3600)
 
