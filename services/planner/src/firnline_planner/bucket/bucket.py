@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from firnline_domain.base.values import replace
+from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import Promised, Table
 from firnline_domain.policy.clock_set_back import set_value_back
 from firnline_domain.records.events import TickPassed
@@ -26,6 +26,19 @@ from firnline_planner.state.table_context import TableContext, context_of
 from firnline_planner.state.table_isolation import NO_TABLE, TickSteps
 
 BETWEEN_POLICIES = "-"  # no digest: some tables were decided by those of before
+
+
+class TableSummary(Value):
+    """What the gauges of a bucket take from a table. Before it was read, only what its entry in the
+    store begins with is known."""
+
+    in_flight: int = 0
+    is_paused: bool = False
+    off_objective: int = 0
+    promised: Promised | None = None
+
+
+AT_REST = TableSummary()
 
 
 class PlannerBucket:
@@ -65,18 +78,12 @@ class PlannerBucket:
         self._effects = Effects()
         self._now_ms = 0
         self._tables: set[bytes] = set()
-        self._in_flight: dict[bytes, int] = {}  # of the tables that have any
-        self._paused: set[bytes] = set()
-        self._off_objective: dict[bytes, int] = {}  # of the same
-        self._promised: dict[bytes, Promised] = {}  # of the tables that were read since the start
+        self._summaries: dict[bytes, TableSummary] = {}  # of the tables that are not at rest
         for key, head, paused in self._state.heads():
             self._schedule.add_unread(key, head.due_ms)
             self._state.note_kept(head.kept_ms)
             self._tables.add(key)
-            if head.in_flight:
-                self._in_flight[key] = head.in_flight
-            if paused:
-                self._paused.add(key)
+            self._note_summary(key, TableSummary(head.in_flight, paused))
 
     @property
     def table_count(self) -> int:
@@ -86,7 +93,7 @@ class PlannerBucket:
     @property
     def paused_table_count(self) -> int:
         """Return the number of tables that an operator has paused."""
-        return len(self._paused)
+        return sum(one.is_paused for one in self._summaries.values())
 
     @property
     def failing_table_count(self) -> int:
@@ -112,18 +119,19 @@ class PlannerBucket:
     def promise_used(self) -> float:
         """Return the age of the oldest equality delete divided by the age that its table promises,
         the worst of all tables; above 1 = broken."""
-        ages = ((self._now_ms - one.oldest_ms) / one.max_age_ms for one in self._promised.values())
+        promises = (one.promised for one in self._summaries.values() if one.promised)
+        ages = ((self._now_ms - one.oldest_ms) / one.max_age_ms for one in promises)
         return max(ages, default=0.0)
 
     @property
     def off_objective(self) -> int:
         """Return the number of partitions that miss an objective of their table."""
-        return sum(self._off_objective.values())
+        return sum(one.off_objective for one in self._summaries.values())
 
     @property
     def in_flight(self) -> int:
         """Return the number of partitions with an order out."""
-        return sum(self._in_flight.values())
+        return sum(one.in_flight for one in self._summaries.values())
 
     @property
     def price_factors(self) -> Iterable[tuple[str, float]]:
@@ -253,21 +261,25 @@ class PlannerBucket:
         self._schedule.update_table(key, table)
         self._delay_failing(key)
         (self._tables.discard if table is None else self._tables.add)(key)
-        self._in_flight.pop(key, None)
-        self._promised.pop(key, None)
-        self._off_objective.pop(key, None)
-        self._paused.discard(key)
+        self._note_summary(key, AT_REST if table is None else _summarize(table))
         if table is None or table.counters.removed:
             self._budget_queue.drop_table(key)
         if table is None:
             self._failing.drop_table(key)
-        if table is not None:
-            if (off := table.work.service.off_objective) and not table.counters.removed:
-                self._off_objective[key] = off
-            promised = table.work.service.promised
-            if promised is not None and not table.counters.removed:
-                self._promised[key] = promised
-            if table.work.running:
-                self._in_flight[key] = len(table.work.running)
-            if table.pause is not None:
-                self._paused.add(key)
+
+    def _note_summary(self, key: bytes, summary: TableSummary) -> None:
+        if summary == AT_REST:
+            self._summaries.pop(key, None)
+        else:
+            self._summaries[key] = summary
+
+
+def _summarize(table: Table) -> TableSummary:
+    """Return the summary of a table; one that was dropped from its catalog misses nothing."""
+    service, is_there = table.work.service, not table.counters.removed
+    return TableSummary(
+        len(table.work.running),
+        table.pause is not None,
+        service.off_objective if is_there else 0,
+        service.promised if is_there else None,
+    )
