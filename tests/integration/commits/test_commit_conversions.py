@@ -88,6 +88,22 @@ def test_equality_deletes_become_positions_of_the_files_that_they_hit(
     assert snapshot.summary.operation.value == "delete"  # convert-as-replace hazard (H3)
 
 
+def test_streaming_readers_that_were_set_meanwhile_get_the_rewrite_alone(
+    make_table: Any, committer: Committer
+) -> None:
+    """They would stop at the snapshot of the conversion."""
+    table, other = (make_table(**{"firnline.streaming-readers": "true"}) for _ in range(2))
+    path = other.append((1, 1), (2, 1))
+    other.delete_ids(1)
+    assert refused(other, committer, other.convert(path)) is ConflictReason.STREAMING_READERS
+    kept, _ = table.append((1, 1), (2, 1)), table.append((3, 1))
+    table.delete_ids(1, 3)
+    event = committed(table, committer, table.convert(kept))
+    assert (event.groups_lost, event.files_removed) == (1, 1)
+    assert kept in table.live_data()
+    assert table.loaded.head("main").summary.operation.value == "replace"
+
+
 def test_what_was_said_by_position_is_said_once_more_and_by_one_file(
     v3: Table, committer: Committer
 ) -> None:

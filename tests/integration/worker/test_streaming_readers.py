@@ -9,12 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from firnline_committer.commit.committer import Committer
+from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import replace
 from firnline_domain.errors import TaskRefused
+from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import RewriteFinished
+from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.rewrite.rewriter import Rewriter
-from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.spark.java_api import JavaTables, SparkJvm
+from firnline_worker.table_actions.archive_partitions import Archiver
+from firnline_worker.table_actions.expire_partitions import PartitionExpirer
 from firnline_worker.table_actions.expire_snapshots import Expirer
 from pyspark.errors import StreamingQueryException
 
@@ -24,6 +30,10 @@ from tests.meddling import Meddler
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 PROPERTY = "firnline.streaming-readers"
+REMOVALS = {  # of rows, which the owner has set
+    "expire_partitions": "firnline.partitions.ttl-hours",
+    "archive_partitions": "firnline.archive.after-hours",
+}
 
 
 @dataclass
@@ -36,22 +46,24 @@ class Stream:
     catalog: str = "lake"
 
     def fill(self, **properties: str) -> None:
-        """A table of several files."""
+        """A table of several files, the first with an old row."""
         self.lab.create("id BIGINT NOT NULL, at STRING", **properties)
-        for _ in range(6):
+        self.append(days_ago=40)
+        for _ in range(5):
             self.append()
 
-    def append(self) -> None:
+    def append(self, days_ago: int = 0) -> None:
         number = len(self.appended) + 1
-        self.lab.sql(f"INSERT INTO {{t}} SELECT {number}, '2026-01-01'")
+        day = f"date_format(current_timestamp() - INTERVAL {days_ago} DAYS, 'yyyy-MM-dd')"
+        self.lab.sql(f"INSERT INTO {{t}} SELECT {number}, {day}")
         self.appended.append(number)
 
     def upsert(self, number: int) -> None:
         self.lab.equality_delete(["id"], f"({number})", f"({number}, '2999-01-01')")
 
-    def start(self) -> None:
-        read = self.lab.spark.readStream.format("iceberg")
-        read = read.option("streaming-skip-overwrite-snapshots", "true")
+    def start(self, **options: str) -> None:
+        given = {"streaming-skip-overwrite-snapshots": "true", **options}
+        read = self.lab.spark.readStream.format("iceberg").options(**given)
         frame = read.load(f"{self.catalog}.{self.lab.namespace}.t").select("id")
         self.query = frame.writeStream.format("memory").queryName(self.lab.namespace).start()
 
@@ -82,16 +94,28 @@ def act(
     lab: Lab,
     tables: Tables,
     java: JavaTables,
+    catalog_uri: str,
     rewritten: Callable[..., RewriteFinished],
 ) -> Callable[[str], Any]:
     """Carries out an action as a worker does, with the commit of a rewrite."""
+
+    commits = JavaCommits(SparkJvm(lab.spark), catalog_uri)
+    removals = {
+        "expire_partitions": PartitionExpirer(tables, commits, "w1", now_ms).expire,
+        "archive_partitions": Archiver(tables, commits, "w1", now_ms).archive,
+    }
+    ages = {"ttl_h": 240.0, "archive_h": 240.0}
 
     def run(action: str) -> Any:
         at_ms = now_ms()
         if action == "expire":
             expirer = Expirer(tables, java, lambda _: (), "w1", now_ms)
             return expirer.expire(expire("e1", lab.name, at_ms, at_ms, agreed=True))
-        return rewritten(action=action)
+        if action not in removals:
+            return rewritten(action=action)
+        task = f"{lab.namespace}-{action}"
+        order = TableOrder(task, lab.name, action, "requested", 1, 1, at_ms, at_ms + DAY_MS, ages)
+        return removals[action](order)
 
     return run
 
@@ -123,6 +147,41 @@ def test_without_the_property_an_expiry_stops_it(stream: Stream, act: Callable[[
     act("compact")
     act("expire")
     with pytest.raises(StreamingQueryException, match="the snapshot was expired or removed"):
+        stream.read()
+
+
+@pytest.mark.long
+def test_without_the_property_a_conversion_stops_it(
+    stream: Stream, rewriter: Rewriter, committer: Committer, lab: Lab
+) -> None:
+    stream.fill(**{"write.target-file-size-bytes": "1000"})
+    lab.sql("INSERT INTO {t} SELECT /*+ COALESCE(1) */ id, '2026-01-01' FROM range(100, 900)")
+    stream.appended += range(100, 900)  # of one larger file
+    stream.start()
+    assert stream.read() == stream.appended
+    stream.upsert(300)
+    order = replace(lab.order(), action="convert", min_dead_ratio=1.0)
+    committer.commit_all([rewriter.rewrite(order, lambda _: None)])
+    assert [*stream.operations().values()][-1] == "delete"
+    with pytest.raises(StreamingQueryException, match="Cannot process delete snapshot"):
+        stream.read()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("action", "name"), REMOVALS.items())
+def test_a_stream_skips_the_removal_of_rows_or_stops(
+    stream: Stream, act: Callable[[str], Any], action: str, name: str
+) -> None:
+    stream.fill(**{name: "240", "firnline.partitions.column": "at", PROPERTY: "true"})
+    stream.start(**{"streaming-skip-delete-snapshots": "true"})
+    assert stream.read() == stream.appended
+    act(action)
+    stream.append()
+    assert stream.read() == stream.appended
+    assert "delete" in stream.operations().values()
+    stream.query.stop()
+    stream.start()
+    with pytest.raises(StreamingQueryException, match="Cannot process delete snapshot"):
         stream.read()
 
 
