@@ -21,7 +21,7 @@ $(STAMP): requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(MEMBERS
 	@echo "==> python environment ($(VENV))"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m uv --version >/dev/null 2>&1 || $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-uv.lock
-	@$(BIN)/python -m uv pip install --python $(BIN)/python --require-hashes -r requirements.lock
+	@$(BIN)/python -m uv pip install --python $(BIN)/python --require-hashes --build-constraints requirements.lock -r requirements.lock
 	@$(BIN)/python -m uv pip install --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
 	@touch $@
 
