@@ -25,12 +25,16 @@ $(STAMP): requirements.lock pyproject.toml $(addsuffix /pyproject.toml,$(MEMBERS
 	@$(BIN)/python -m uv pip install --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(MEMBERS))
 	@touch $@
 
+COMPILE := $(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11
 .PHONY: lock
-lock: ## Resolve pyproject.toml into requirements.lock (hashes, no registry hosts)
-	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements.lock
-	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock --no-emit-package numpy --no-emit-package pyarrow requirements-readers.in -o requirements-readers.lock
-	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 --constraint requirements.lock $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) requirements-peers.in -o requirements-peers.lock
-	$(BIN)/python -m uv pip compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate --python-version 3.11 requirements-docs.in -o requirements-docs.lock
+lock: ## Resolve pyproject.toml into requirements.lock and the images' locks (hashes, no registry hosts)
+	$(COMPILE) --all-extras --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --constraint requirements.lock --no-emit-package numpy --no-emit-package pyarrow requirements-readers.in -o requirements-readers.lock
+	$(COMPILE) --constraint requirements.lock $$(sed -n 's/^\([a-z0-9-]*\)==.*/--no-emit-package \1/p' requirements.lock) requirements-peers.in -o requirements-peers.lock
+	$(COMPILE) requirements-docs.in -o requirements-docs.lock
+	$(COMPILE) --constraint requirements.lock --extra gateway --extra console --extra planner pyproject.toml -o infra/docker/edge.lock
+	$(COMPILE) --constraint requirements.lock --extra enricher --extra listener pyproject.toml -o infra/docker/enricher.lock
+	$(COMPILE) --constraint requirements.lock --extra worker --extra committer pyproject.toml -o infra/docker/jvm.lock
 	$(BIN)/python -c "import pathlib,re; text=pathlib.Path('requirements.lock').read_text(); pathlib.Path('requirements-uv.lock').write_text(re.search(r'(?ms)^uv==.*?(?=^\S)', text + '\n#').group(0))"
 
 .PHONY: demo
@@ -51,6 +55,19 @@ release: setup ## A release of HEAD in dist/: wheel, sdist, chart, SBOM, notes, 
 	@if [ -n "$(IMAGES)" ] && $(DOCKER) info >/dev/null 2>&1; then \
 	  $(MAKE) images sbom TAG="$(VERSION)" DIST=dist/images; \
 	else echo "release: no images, which need an engine (DOCKER=$(DOCKER)) and their names (IMAGES=$(IMAGES))"; fi
+
+# BUILD_OPTIONS: of `docker build`, such as another base: --build-arg PYTHON=...
+IMAGES := edge enricher jvm catalog
+DOCKER ?= docker
+TAG ?= local
+.PHONY: images
+images: ## The images firnline-edge, -enricher, -jvm, and -catalog for trials: TAG=local, BUILD_OPTIONS=...
+	$(foreach one,$(IMAGES),$(DOCKER) build --target $(one) --tag firnline-$(one):$(TAG) --file infra/docker/Dockerfile --build-arg VERSION=$(TAG) --build-arg REVISION=$$(git rev-parse HEAD) $(BUILD_OPTIONS) . &&) true
+
+.PHONY: sbom
+sbom: ## What is in each image, as CycloneDX: DIST=folder
+	mkdir -p $(DIST)
+	$(foreach one,$(filter-out catalog,$(IMAGES)),$(DOCKER) run --rm --interactive --entrypoint python firnline-$(one):$(TAG) - < infra/docker/sbom.py > $(DIST)/firnline-$(one).cdx.json &&) true
 
 # DISTRIBUTE=loadgroup WORKERS=2: tests that share a server run on one worker (tests/kit/groups.py).
 WORKERS ?= 3
@@ -83,6 +100,17 @@ test-chart: setup ## The Helm chart by Helm and Kubernetes' API server, both bui
 test-kubernetes: setup ## The chart on a node on this machine, with the images of `make images`: writers, restarts, kills
 	$(KUBERNETES)/build.sh node
 	$(BIN)/pytest -x -m long $(KUBERNETES)/test_node.py
+
+# With the engine that answers `docker`, else podman and stand-ins for public images (Debian's podman, crun, netavark,
+# aardvark-dns, debootstrap, curl; Go).
+WITH_ENGINE := tests/kit/engine/engine.sh with
+.PHONY: test-images
+test-images: setup ## Build the images and run each as any user on a read-only root
+	$(WITH_ENGINE) sh -c 'make images && $(BIN)/pytest -m long tests/images'
+
+.PHONY: test-compose
+test-compose: setup ## docker-compose.yml from up to verified rows, with services killed: 3 min, and the images
+	$(WITH_ENGINE) sh -c 'make images && $(BIN)/pytest -s -m long tests/compose'
 
 .PHONY: unit
 unit: setup ## Unit tests only: no server but a Redis, no Spark
