@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from firnline_domain.base.times import DAY_MS
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.upgrade_format import FormatReason
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE
 from firnline_domain.records.events import PartitionChange
@@ -46,9 +46,9 @@ def test_announced_upgraded_and_then_converted_until_nothing_of_v2_is_left(
 ) -> None:
     changes = [PartitionChange(scope, BIG, FileTally()) for scope in (A, B)]
     told = upgrade_of(world.commit(*changes))
-    assert told.reason == Reason.FORMAT_ANNOUNCED
+    assert told.reason == FormatReason.FORMAT_ANNOUNCED
     world.take(result(told, announced=1))
-    assert world.state().actions[UPGRADE] == Reason.FORMAT_GRACE
+    assert world.state().actions[UPGRADE] == FormatReason.FORMAT_GRACE
     assert world.state().v2_partitions is None
     order = upgrade_of(world.tick(DAY_MS))
     world.restart()
@@ -75,7 +75,7 @@ def test_announced_upgraded_and_then_converted_until_nothing_of_v2_is_left(
 def test_what_is_left_once_is_not_ordered_again(world: PlannerWorld) -> None:
     change = PartitionChange(A, BIG, FileTally())
     told = upgrade_of(world.commit(change, format_version=3))
-    assert told.reason == Reason.FORMAT_VERSION  # v3 already: nothing to announce
+    assert told.reason == FormatReason.FORMAT_VERSION  # v3 already: nothing to announce
     world.take(result(told, to_version=3))
     world.tick(60_000)
     order = only([one.record for one in world.sent])

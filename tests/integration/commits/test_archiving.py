@@ -12,7 +12,7 @@ import pytest
 from firnline_cli.commands.act.purge import archive_of
 from firnline_cli.purging.report import Archived, PurgeLook, look_for_rows
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.aged_partitions import AgeReason
 from firnline_domain.records.parts.archive_marks import ARCHIVE_OF
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.scan.planning import live_files
@@ -269,10 +269,10 @@ def test_a_partition_that_was_written_in_the_archive_gets_no_more(world: World) 
 
 def test_an_announcement_takes_nothing_and_without_one_nothing_goes(world: World) -> None:
     head = world.table().head("main")
-    told = world.archiver.archive(world.order(Reason.ARCHIVE_ANNOUNCED, announces=1.0))
+    told = world.archiver.archive(world.order(AgeReason.ARCHIVE_ANNOUNCED, announces=1.0))
     assert (told.numbers["going_files"], told.numbers["going_rows"]) == (3, 3)
     with pytest.raises(TaskRefused) as refused:
-        world.archiver.archive(world.order(Reason.ARCHIVE_DUE, announced_ms=now_ms()))
+        world.archiver.archive(world.order(AgeReason.ARCHIVE_DUE, announced_ms=now_ms()))
     assert refused.value.reason == "archive_grace_period"
     world.set(**{"firnline.archive.after-hours": "0"})
     with pytest.raises(TaskRefused) as refused:

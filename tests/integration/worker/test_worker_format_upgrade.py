@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
+from firnline_domain.policy.table_action.upgrade_format import FormatReason, FormatUpgrade
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.scan.planning import live_files
 from firnline_standalone.previews import preview
@@ -98,23 +98,23 @@ def test_nothing_is_done_before_it_was_announced_or_when_nobody_asks_for_it(
     lab: Lab, upgrader: FormatUpgrader
 ) -> None:
     fill(lab, **WANTED)
-    told = upgrader.upgrade(order(lab, Reason.FORMAT_ANNOUNCED, announces=1.0))
+    told = upgrader.upgrade(order(lab, FormatReason.FORMAT_ANNOUNCED, announces=1.0))
     assert told.numbers == {
         "announced": 1, "writers_not_ready": 0, "partitions_with_v2_deletes": 2,
         "equality_delete_files": 1, "position_delete_files": 2,
     }  # fmt: skip
     for announced_ms in (0, now_ms(), now_ms() - 23 * 3_600_000):
         with pytest.raises(TaskRefused) as refused:
-            upgrader.upgrade(order(lab, Reason.FORMAT_VERSION, announced_ms=announced_ms))
+            upgrader.upgrade(order(lab, FormatReason.FORMAT_VERSION, announced_ms=announced_ms))
         assert refused.value.reason == "format_grace_period"
     then = now_ms() - 24 * 3_600_000
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.format-version' = '2')")
     with pytest.raises(TaskRefused) as refused:
-        upgrader.upgrade(order(lab, Reason.FORMAT_VERSION, announced_ms=then))
+        upgrader.upgrade(order(lab, FormatReason.FORMAT_VERSION, announced_ms=then))
     assert refused.value.reason == "not_wanted"
     assert lab.table().format_version == 2
     lab.sql("ALTER TABLE {t} SET TBLPROPERTIES ('firnline.format-version' = '3')")
-    upgrader.upgrade(order(lab, Reason.FORMAT_VERSION, announced_ms=then))
+    upgrader.upgrade(order(lab, FormatReason.FORMAT_VERSION, announced_ms=then))
     assert lab.table().format_version == 3
 
 

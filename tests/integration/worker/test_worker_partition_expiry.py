@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.aged_partitions import PartitionExpiry
+from firnline_domain.policy.table_action.aged_partitions import AgeReason, PartitionExpiry
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_standalone.previews import preview
@@ -85,15 +85,15 @@ def test_an_announcement_takes_nothing_and_without_one_nothing_goes(
 ) -> None:
     fill(lab, "d INT, at TIMESTAMP", "PARTITIONED BY (days(at))", TIME, **TTL)
     head = lab.table().head("main")
-    told = expirer.expire(order(lab, Reason.PARTITIONS_ANNOUNCED, announces=1.0))
+    told = expirer.expire(order(lab, AgeReason.PARTITIONS_ANNOUNCED, announces=1.0))
     assert (told.numbers["going_files"], told.numbers["going_rows"]) == (3, 3)
     for announced_ms in (0, now_ms(), now_ms() - 23 * 3_600_000):
         with pytest.raises(TaskRefused) as refused:
-            expirer.expire(order(lab, Reason.OLD_PARTITIONS, announced_ms=announced_ms))
+            expirer.expire(order(lab, AgeReason.OLD_PARTITIONS, announced_ms=announced_ms))
         assert refused.value.reason == "partitions_grace_period"
     assert lab.table().head("main") == head
     then = now_ms() - 24 * 3_600_000
-    assert expirer.expire(order(lab, Reason.OLD_PARTITIONS, announced_ms=then)).numbers
+    assert expirer.expire(order(lab, AgeReason.OLD_PARTITIONS, announced_ms=then)).numbers
 
 
 def test_what_the_owner_says_now_holds(lab: Lab, expirer: PartitionExpirer) -> None:

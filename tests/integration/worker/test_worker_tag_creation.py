@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.create_tags import TagCreation
+from firnline_domain.policy.table_action.create_tags import TagCreation, TagReason
 from firnline_domain.records.orders import TableOrder
 from firnline_standalone.previews import preview
 from firnline_worker.table_actions.create_tags import TagCreator
@@ -32,7 +31,9 @@ def creator(tables: Any, at_ms: int) -> TagCreator:
 
 def order(lab: Lab, at_ms: int) -> TableOrder:
     name, task = TagCreation.name, f"{lab.namespace}-{at_ms}"
-    return TableOrder(task, lab.name, name, Reason.PERIOD_ENDED, 1, 1, at_ms, at_ms + HOUR_MS, {})
+    return TableOrder(
+        task, lab.name, name, TagReason.PERIOD_ENDED, 1, 1, at_ms, at_ms + HOUR_MS, {}
+    )
 
 
 def refs(lab: Lab) -> set[str]:

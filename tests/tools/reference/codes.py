@@ -8,8 +8,9 @@ from firnline_adapters.observability.metric_list import DEAD
 from firnline_console.text.labels import label_of
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import TABLE_ORDERS, Reason
-from firnline_domain.policy.triggers.table import TriggerReason
+from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.registry import ORDER_REASONS, WAIT_REASONS
+from firnline_domain.policy.triggers.table import ORDERS, TriggerReason
 from firnline_domain.records.events import Classification
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.orphans import OrphanRefusal
@@ -40,8 +41,8 @@ def _entries(meanings: Mapping[str, str]) -> Callable[[], str]:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "ordered": _members([*TriggerReason, *(one for one in Reason if one in TABLE_ORDERS)]),
-    "kept-back": _members([one for one in Reason if one not in TABLE_ORDERS]),
+    "ordered": _members([*TriggerReason, Reason.REQUESTED, *ORDER_REASONS]),
+    "kept-back": _members([*WAIT_REASONS, *(one for one in Reason if one not in ORDERS)]),
     "expiry": _members(ExpiryReason),
     "committed": _members(Classification),
     "refused": _members(ConflictReason),

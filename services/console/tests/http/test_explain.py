@@ -18,7 +18,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.partition.decide import with_numbers
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Decision, Reason
-from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.table_action.registry import ORDER_REASONS, TABLE_ACTIONS, WAIT_REASONS
 from firnline_domain.policy.triggers.table import TRIGGERS
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.tallies import FileTally
@@ -181,7 +181,9 @@ def test_the_answer_is_json(make: Make) -> None:
     assert '"head_snapshot_id": "7402233445566778899"' in text
 
 
-@pytest.mark.parametrize("code", [*Reason, *ExpiryReason, *ConflictReason])
+@pytest.mark.parametrize(
+    "code", [*Reason, *ORDER_REASONS, *WAIT_REASONS, *ExpiryReason, *ConflictReason]
+)
 def test_every_code_of_the_domain_has_words(code: str) -> None:
     assert WORDS[str(code.value)]  # type: ignore[attr-defined]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from firnline_domain.advice.rules import RULES
 from firnline_domain.policy.fleet.lanes import Lane
-from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.table_action.registry import ORDER_REASONS, TABLE_ACTIONS
 from firnline_domain.policy.triggers.table import ORDERS
 from firnline_domain.records.events import Classification
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
@@ -384,7 +384,7 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "gateway_commits_refused": {"after": ("ours", "others")},
     "gateway_scan_reports": {"outcome": ("counted", "dropped")},
     "gateway_reads_by_load": {"outcome": ("counted", "dropped")},
-    "orders": {"reason": sorted(ORDERS), "lane": Lane},
+    "orders": {"reason": sorted({*ORDERS, *ORDER_REASONS}), "lane": Lane},
     "advice": {"rule": RULES, "word": ("given", "withdrawn")},
     "orders_ended": {"outcome": ENDS},
     "price_factor": {"of": ("rewrites", "conversions", "sorts", *TABLE_ACTIONS)},

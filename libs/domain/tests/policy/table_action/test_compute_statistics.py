@@ -8,7 +8,7 @@ from firnline_domain.counters.state.counters import TableCounters, Totals
 from firnline_domain.counters.state.work import RunningTask, Table
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.compute_statistics import Statistics
+from firnline_domain.policy.table_action.compute_statistics import Statistics, StatisticsReason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TableResult
@@ -70,7 +70,7 @@ def test_nobody_who_has_said_nothing_pays_for_it() -> None:
 
 def test_an_order_says_what_it_reads_and_costs() -> None:
     _, order = ordered(table())
-    assert (order.reason, order.action) == (Reason.STALE_STATISTICS, "compute_statistics")
+    assert (order.reason, order.action) == (StatisticsReason.STALE_STATISTICS, "compute_statistics")
     assert order.numbers["read_gb"] == 1
     assert order.numbers["read_cpu_s"] > 0
     assert (order.numbers["all_columns"], order.numbers["partitions"]) == (1, 0)
@@ -106,7 +106,7 @@ def test_other_columns_are_computed_at_the_next_turn() -> None:
 
 def test_a_table_that_is_too_large_is_told_so_and_gets_partition_statistics_all_the_same() -> None:
     held = table(size=200 * GB)
-    assert why(held) == Reason.STATISTICS_TOO_LARGE
+    assert why(held) == StatisticsReason.STATISTICS_TOO_LARGE
     _, order = ordered(held, replace(LIMITS, partition_statistics=True))
     assert (order.numbers["columns"], order.numbers["partitions"]) == (0, 1)
     _, order = ordered(held, replace(LIMITS, statistics_max_bytes=200 * GB))
@@ -119,7 +119,7 @@ def test_rewrites_go_first_until_twice_as_many_rows_have_changed() -> None:
     work = replace(held.work, running=(task,))
     held = replace(held, work=work)
     waiting = moved(held, 199)
-    assert why(waiting) == Reason.STATISTICS_AFTER_REWRITES
+    assert why(waiting) == StatisticsReason.STATISTICS_AFTER_REWRITES
     after, _ = ACTION.plan_order(table_input(waiting, LIMITS, LATER))
     assert after.work.actions[ACTION.name].due_ms == LATER + 60_000
     ordered(moved(held, 200), at=LATER)
@@ -130,7 +130,7 @@ def test_partition_statistics_are_those_of_a_head() -> None:
     held = computed(table(), PARTITIONS)
     assert why(held, PARTITIONS) == Reason.HEALTHY
     _, order = ordered(moved(held), PARTITIONS, LATER)
-    assert order.reason == Reason.STALE_PARTITION_STATISTICS
+    assert order.reason == StatisticsReason.STALE_PARTITION_STATISTICS
     totals = replace(held.counters.totals, partitioned=0)
     plain = replace(table(), counters=replace(table().counters, totals=totals))
     assert why(plain, PARTITIONS) == Reason.HEALTHY

@@ -10,7 +10,12 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.create_tags import LATE_MS, TAG_EXISTS, TagCreation
+from firnline_domain.policy.table_action.create_tags import (
+    LATE_MS,
+    TAG_EXISTS,
+    TagCreation,
+    TagReason,
+)
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -71,7 +76,7 @@ def test_the_clock_orders_it_a_minute_after_the_day_has_ended() -> None:
     assert rests(table, MIDNIGHT + LATE_MS - 1)[1] == MIDNIGHT + LATE_MS
     _, order = considered(table, MIDNIGHT + LATE_MS)
     told = (order.action, order.reason, order.numbers["tags"])
-    assert told == ("create_tags", Reason.PERIOD_ENDED, 1)
+    assert told == ("create_tags", TagReason.PERIOD_ENDED, 1)
 
 
 def test_it_is_ordered_once_and_for_ten_days_of_rest_not_again() -> None:

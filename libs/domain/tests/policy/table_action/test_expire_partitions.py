@@ -8,7 +8,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import ActionWork, Table, TableWork
 from firnline_domain.identity import TableName
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.aged_partitions import PartitionExpiry
+from firnline_domain.policy.table_action.aged_partitions import AgeReason, PartitionExpiry
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -46,18 +46,18 @@ def test_nobody_who_has_said_nothing_loses_a_row() -> None:
 
 def test_it_is_announced_and_begins_when_the_grace_period_is_over() -> None:
     table, order = considered(TABLE, NOW)
-    assert order.reason == Reason.PARTITIONS_ANNOUNCED
+    assert order.reason == AgeReason.PARTITIONS_ANNOUNCED
     assert (order.numbers["announces"], order.numbers["ttl_h"]) == (1, 720)
     table = answered(table, order, NOW, going_files=3, ttl_h=720)
-    assert why(table, NOW + DAY_MS - 1) == Reason.PARTITIONS_GRACE
+    assert why(table, NOW + DAY_MS - 1) == AgeReason.PARTITIONS_GRACE
     table, order = considered(table, NOW + DAY_MS)
-    assert (order.reason, order.numbers["announced_ms"]) == (Reason.OLD_PARTITIONS, NOW)
+    assert (order.reason, order.numbers["announced_ms"]) == (AgeReason.OLD_PARTITIONS, NOW)
     assert "announces" not in order.numbers
     table = answered(table, order, NOW + DAY_MS, files_removed=3)
     assert table.work.actions[ACTION.name].done_ms == NOW + DAY_MS
     assert why(table, NOW + DAY_MS + 6 * HOUR_MS - 1) == Reason.COOLING
     _, order = considered(table, NOW + DAY_MS + 6 * HOUR_MS)
-    assert order.reason == Reason.OLD_PARTITIONS
+    assert order.reason == AgeReason.OLD_PARTITIONS
 
 
 def test_where_nothing_is_old_enough_nothing_is_announced() -> None:
@@ -65,7 +65,7 @@ def test_where_nothing_is_old_enough_nothing_is_announced() -> None:
     table = answered(table, order, NOW, going_files=0, ttl_h=720)
     assert why(table, NOW + 6 * HOUR_MS - 1) == Reason.COOLING
     _, order = considered(table, NOW + 6 * HOUR_MS)
-    assert order.reason == Reason.PARTITIONS_ANNOUNCED
+    assert order.reason == AgeReason.PARTITIONS_ANNOUNCED
 
 
 def test_a_shorter_age_is_announced_again_and_a_longer_one_is_not() -> None:
@@ -73,16 +73,16 @@ def test_a_shorter_age_is_announced_again_and_a_longer_one_is_not() -> None:
     table = answered(table, order, NOW, going_files=3, ttl_h=720)
     later = NOW + 2 * DAY_MS
     _, order = considered(table, later, replace(LIMITS, partition_ttl_h=1))
-    assert order.reason == Reason.PARTITIONS_ANNOUNCED
+    assert order.reason == AgeReason.PARTITIONS_ANNOUNCED
     _, order = considered(table, later, replace(LIMITS, partition_ttl_h=721))
-    assert order.reason == Reason.OLD_PARTITIONS
+    assert order.reason == AgeReason.OLD_PARTITIONS
 
 
 def test_a_clock_that_was_set_back_has_announced_nothing() -> None:
     work = ActionWork(announced_ms=NOW + DAY_MS, announced_h=720)
     table = replace(TABLE, work=TableWork(actions={ACTION.name: work}))
     _, order = considered(table, NOW)
-    assert order.reason == Reason.PARTITIONS_ANNOUNCED
+    assert order.reason == AgeReason.PARTITIONS_ANNOUNCED
 
 
 def test_the_owner_says_how_often_it_is_looked() -> None:

@@ -8,7 +8,7 @@ from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import ActionWork, Table, TableWork
 from firnline_domain.identity import TableName
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
+from firnline_domain.policy.table_action.upgrade_format import FormatReason, FormatUpgrade
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
@@ -51,11 +51,11 @@ def test_nobody_who_has_said_nothing_gets_another_format() -> None:
 
 def test_it_is_announced_then_done_and_never_asked_for_again() -> None:
     table, order = considered(TABLE, NOW)
-    assert (order.reason, order.numbers["announces"]) == (Reason.FORMAT_ANNOUNCED, 1)
+    assert (order.reason, order.numbers["announces"]) == (FormatReason.FORMAT_ANNOUNCED, 1)
     table = answered(table, order, NOW, announced=1, writers_not_ready=2)
-    assert why(table, NOW + DAY_MS - 1) == Reason.FORMAT_GRACE
+    assert why(table, NOW + DAY_MS - 1) == FormatReason.FORMAT_GRACE
     table, order = considered(table, NOW + DAY_MS)
-    assert order.reason == Reason.FORMAT_VERSION
+    assert order.reason == FormatReason.FORMAT_VERSION
     assert (order.numbers["announced_ms"], order.numbers["wanted_version"]) == (NOW, 3)
     assert "announces" not in order.numbers
     table = answered(table, order, NOW + DAY_MS, to_version=3)
@@ -78,7 +78,7 @@ def test_a_refused_upgrade_is_tried_ever_more_rarely() -> None:
 def test_a_table_that_is_v3_already_is_looked_at_once() -> None:
     counters = replace(COUNTERS, format_version=3)
     table, order = considered(replace(TABLE, counters=counters), NOW)
-    assert order.reason == Reason.FORMAT_VERSION
+    assert order.reason == FormatReason.FORMAT_VERSION
     table = answered(table, order, NOW, to_version=3)
     assert why(table, NOW + 30 * DAY_MS) == Reason.HEALTHY
 
@@ -86,7 +86,7 @@ def test_a_table_that_is_v3_already_is_looked_at_once() -> None:
 def test_a_clock_that_was_set_back_has_announced_nothing() -> None:
     work = ActionWork(announced_ms=NOW + DAY_MS)
     table = replace(TABLE, work=TableWork(actions={ACTION.name: work}))
-    assert considered(table, NOW)[1].reason == Reason.FORMAT_ANNOUNCED
+    assert considered(table, NOW)[1].reason == FormatReason.FORMAT_ANNOUNCED
 
 
 def test_an_answer_to_another_order_changes_nothing() -> None:

@@ -9,6 +9,7 @@ from firnline_domain.policy.cost.dollars import in_dollars
 from firnline_domain.policy.cost.table_action_cost import PACE
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.registry import ORDER_REASONS, WAIT_REASONS
 from firnline_domain.policy.triggers.table import ORDERS, TriggerReason
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.sharing import SharingRefusal
@@ -109,7 +110,15 @@ ENDS = {
     "unsortable_column": "firnline.sort names an unsuitable column",
     "worker_error": "internal error of the worker",
 }
-CODES = (*TriggerReason, *Reason, *ExpiryReason, *ConflictReason, *SharingRefusal)
+CODES = (
+    *TriggerReason,
+    *Reason,
+    *ORDER_REASONS,
+    *WAIT_REASONS,
+    *ExpiryReason,
+    *ConflictReason,
+    *SharingRefusal,
+)
 WORDS: dict[str, str] = {**ENDS, **{code.value: code.words for code in CODES}}
 
 

@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import CLOCKS_DIFFER_MS, HOUR_MS
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.aged_partitions import AgeReason
+from firnline_domain.policy.table_action.upgrade_format import FormatReason
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.results import ALREADY_COMMITTED
 from firnline_iceberg.commit.hidden_history import KnownAncestries, find_traces, hides_history
@@ -35,15 +38,15 @@ from firnline_worker.plan.planning import property_ms
 
 GRACE_H = 24.0  # of an order that does not say
 GRACE_PROPERTIES = {
-    Reason.PARTITIONS_GRACE: "firnline.partitions.grace-ms",
-    Reason.ARCHIVE_GRACE: "firnline.partitions.grace-ms",
-    Reason.FORMAT_GRACE: "firnline.format-version.grace-ms",
+    AgeReason.PARTITIONS_GRACE: "firnline.partitions.grace-ms",
+    AgeReason.ARCHIVE_GRACE: "firnline.partitions.grace-ms",
+    FormatReason.FORMAT_GRACE: "firnline.format-version.grace-ms",
 }
 Live = Callable[[], LiveFiles]
 
 
 def in_grace_period(
-    order: TableOrder, grace_ms: int, waits: Reason, now_ms: int
+    order: TableOrder, grace_ms: int, waits: ReasonCode, now_ms: int
 ) -> tuple[str, str] | None:
     """Return why an action that the owner has set may not run yet: it was announced too short a
     time ago, or never. An announcement does not wait, nor does an order that a person requested.

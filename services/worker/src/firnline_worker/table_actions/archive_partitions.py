@@ -32,7 +32,7 @@ from firnline_domain.commits.archive_rounds import (
 from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.aged_partitions import AgeReason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.parts.archive_marks import FILES, GIVEN_UP, ROUND, SEAL, SETTLED
 from firnline_domain.records.results import TableResult, table_result
@@ -443,4 +443,4 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
     if limits.archive_after_h <= 0:
         text = "firnline.archive.after-hours is not set: it says at which age rows are archived"
         return "no_archive_age", text
-    return in_grace_period(order, limits.partition_grace_ms, Reason.ARCHIVE_GRACE, now_ms)
+    return in_grace_period(order, limits.partition_grace_ms, AgeReason.ARCHIVE_GRACE, now_ms)

@@ -11,7 +11,7 @@ from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import Value
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.aged_partitions import AgeReason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
@@ -130,4 +130,4 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
         return "no_ttl", "firnline.partitions.ttl-hours is not set: it says at which age rows go"
     if limits.archive_after_h > 0:
         return "archived_instead", "firnline.archive.after-hours is set: what is old is archived"
-    return in_grace_period(order, limits.partition_grace_ms, Reason.PARTITIONS_GRACE, now_ms)
+    return in_grace_period(order, limits.partition_grace_ms, AgeReason.PARTITIONS_GRACE, now_ms)

@@ -17,6 +17,7 @@ from firnline_domain.commits.writers import Writer, writer_of
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.table_action.upgrade_format import FormatReason
 from firnline_domain.policy.triggers.v2_deletes import VECTORS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult, table_result
@@ -146,7 +147,7 @@ def refusal(order: TableOrder, limits: Thresholds, now_ms: int) -> tuple[str, st
         return "not_wanted", "firnline.format-version=3 is not set: it asks for the upgrade"
     if order.numbers.get("format_version", 0) >= VECTORS:
         return None
-    return in_grace_period(order, limits.upgrade_grace_ms, Reason.FORMAT_GRACE, now_ms)
+    return in_grace_period(order, limits.upgrade_grace_ms, FormatReason.FORMAT_GRACE, now_ms)
 
 
 def find_obstacle(table: LoadedTable, limits: Thresholds, now_ms: int) -> tuple[str, str] | None:

@@ -10,118 +10,14 @@ from firnline_domain.records.pauses import HoldReason
 
 
 class Reason(ReasonCode):
-    """Reasons why a partition or a table was, or was not, chosen. Those why a partition was:
-    `policy.triggers.table`."""
+    """Reasons why a partition or a table was, or was not, chosen, that stand in no other place.
+    Those why a partition was: `policy.triggers.table`. Those of an action on a table: its module.
+    """
 
-    # ordered: those of `TABLE_ORDERS`
-    DANGLING_DELETES = (
-        "dangling_deletes",
-        "There are so many delete files for the data files that some probably apply to no file.",
-        "{delete_files} delete files for {data_files} data files: some probably apply to no file",
-    )
-    MANY_MANIFESTS = (
-        "many_manifests",
-        "The table has `firnline.manifests.min-count` manifests more than full ones would need.",
-        "{manifests} manifests instead of {full_manifests} full ones, {min_manifests} more "
-        "trigger a rewrite",
-    )
-    PARTITIONS_ANNOUNCED = (
-        "partitions_announced",
-        "A worker counts the files older than `firnline.partitions.ttl-hours`, for the "
-        "announcement.",
-        "counting files older than {ttl_h} h for the announcement",
-    )
-    OLD_PARTITIONS = (
-        "old_partitions",
-        "Files whose rows are all older than `firnline.partitions.ttl-hours` are removed from "
-        "the table.",
-        "removing files whose rows are all older than {ttl_h} h (firnline.partitions.ttl-hours)",
-    )
-    ARCHIVE_ANNOUNCED = (
-        "archive_announced",
-        "A worker counts the files older than `firnline.archive.after-hours`, for the "
-        "announcement.",
-        "counting files older than {archive_h} h for the announcement",
-    )
-    ARCHIVE_DUE = (
-        "archive_due",
-        "Files whose rows are all older than `firnline.archive.after-hours` are moved to the "
-        "archive.",
-        "archiving files whose rows are all older than {archive_h} h "
-        "(firnline.archive.after-hours)",
-    )
-    FORMAT_ANNOUNCED = (
-        "format_announced",
-        "A worker checks the table's writers, for the announcement of the upgrade "
-        "(`firnline.format-version`).",
-        "checking writers and v2 delete files for the announcement of the upgrade",
-    )
-    FORMAT_VERSION = (
-        "format_version",
-        "`firnline.format-version` is higher than the table's format version.",
-        "upgrade from format version {format_version} to {wanted_version} "
-        "(firnline.format-version)",
-    )
-    STALE_STATISTICS = (
-        "stale_statistics",
-        "`firnline.statistics` is set, and at least the share `firnline.statistics.min-change` "
-        "of the rows changed since the last computation.",
-        "{rows_changed} of {rows} rows changed since statistics were computed, a share of "
-        "{min_change} triggers it; reads at most {read_gb} GB, about {read_cpu_s} CPU s",
-    )
-    STALE_PARTITION_STATISTICS = (
-        "stale_partition_statistics",
-        "`firnline.partition-statistics` is set, and commits followed the last computation.",
-        "commits since partition statistics were computed; reads only manifests",
-    )
-    PERIOD_ENDED = (
-        "period_ended",
-        "A period of `firnline.tags.create` (a day, a month ...) has ended.",
-        "a period has ended: its last state gets a tag (firnline.tags.create)",
-    )
     REQUESTED = (
         "requested",
         "A person requested it: `firnline run TABLE ACTION`.",
         "requested by a person (firnline run)",
-    )
-    ORPHAN_INTERVAL = (
-        "orphan_interval",
-        "`firnline.orphans.enabled` is set, and a week has passed.",
-        "weekly: unreferenced files older than {min_age_h} h are moved to the quarantine and "
-        "deleted {quarantine_h} h later",
-    )
-    # not ordered
-    PARTITIONS_GRACE = (
-        "partitions_grace_period",
-        "The removal of old rows was announced and starts after "
-        "`firnline.partitions.grace-ms`. `firnline.partitions.ttl-hours=0` stops it.",
-        "removal of old rows was announced, starts after firnline.partitions.grace-ms "
-        "(firnline.partitions.ttl-hours=0 stops it)",
-    )
-    ARCHIVE_GRACE = (
-        "archive_grace_period",
-        "Archiving was announced and starts after `firnline.partitions.grace-ms`. "
-        "`firnline.archive.after-hours=0` stops it.",
-        "archiving was announced, starts after firnline.partitions.grace-ms "
-        "(firnline.archive.after-hours=0 stops it)",
-    )
-    FORMAT_GRACE = (
-        "format_grace_period",
-        "The upgrade was announced and starts after `firnline.format-version.grace-ms`. It "
-        "cannot be undone. `firnline.format-version=2` stops it.",
-        "the upgrade was announced and cannot be undone, starts after "
-        "firnline.format-version.grace-ms (firnline.format-version=2 stops it)",
-    )
-    STATISTICS_TOO_LARGE = (
-        "statistics_too_large",
-        "Statistics are stale, and the table is larger than `firnline.statistics.max-bytes`.",
-        "statistics are stale, but computing them would read {read_gb} GB (about {read_cpu_s} "
-        "CPU s), firnline.statistics.max-bytes allows {max_gb} GB",
-    )
-    STATISTICS_AFTER_REWRITES = (
-        "statistics_after_rewrites",
-        "Statistics are stale. They are computed after the running rewrites.",
-        "statistics are stale, waiting for running rewrites because reads are cheaper afterwards",
     )
     HEALTHY = (
         "healthy",
@@ -248,25 +144,6 @@ STATUS: dict[ReasonCode, str] = {
     Reason.PARKED: "parked",
     Reason.UNDONE: "parked",
 }
-
-
-TABLE_ORDERS = frozenset(
-    {
-        Reason.DANGLING_DELETES,
-        Reason.MANY_MANIFESTS,
-        Reason.PARTITIONS_ANNOUNCED,
-        Reason.OLD_PARTITIONS,
-        Reason.ARCHIVE_ANNOUNCED,
-        Reason.ARCHIVE_DUE,
-        Reason.FORMAT_ANNOUNCED,
-        Reason.FORMAT_VERSION,
-        Reason.STALE_STATISTICS,
-        Reason.STALE_PARTITION_STATISTICS,
-        Reason.PERIOD_ENDED,
-        Reason.REQUESTED,
-        Reason.ORPHAN_INTERVAL,
-    }
-)
 
 
 TOP_RANK = 1e9  # before all that readers pay for: no debt comes to it

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
@@ -16,7 +17,6 @@ from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import add_cost, look_price
 from firnline_domain.policy.cost_model import FIRNLINE
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -25,14 +25,55 @@ EXPIRE_PARTITIONS = "expire_partitions"
 GOING = ("going_files", "going_bytes")  # of an announcement's numbers
 
 
+class AgeReason(ReasonCode):
+    """Why old files leave a table, or wait."""
+
+    PARTITIONS_ANNOUNCED = (
+        "partitions_announced",
+        "A worker counts the files older than `firnline.partitions.ttl-hours`, for the "
+        "announcement.",
+        "counting files older than {ttl_h} h for the announcement",
+    )
+    OLD_PARTITIONS = (
+        "old_partitions",
+        "Files whose rows are all older than `firnline.partitions.ttl-hours` are removed from "
+        "the table.",
+        "removing files whose rows are all older than {ttl_h} h (firnline.partitions.ttl-hours)",
+    )
+    PARTITIONS_GRACE = (
+        "partitions_grace_period",
+        "The removal of old rows was announced and starts after "
+        "`firnline.partitions.grace-ms`. `firnline.partitions.ttl-hours=0` stops it.",
+        "removal of old rows was announced, starts after firnline.partitions.grace-ms "
+        "(firnline.partitions.ttl-hours=0 stops it)",
+    )
+    ARCHIVE_ANNOUNCED = (
+        "archive_announced",
+        "A worker counts the files older than `firnline.archive.after-hours`, for the "
+        "announcement.",
+        "counting files older than {archive_h} h for the announcement",
+    )
+    ARCHIVE_DUE = (
+        "archive_due",
+        "Files whose rows are all older than `firnline.archive.after-hours` are moved to the "
+        "archive.",
+        "archiving files whose rows are all older than {archive_h} h "
+        "(firnline.archive.after-hours)",
+    )
+    ARCHIVE_GRACE = (
+        "archive_grace_period",
+        "Archiving was announced and starts after `firnline.partitions.grace-ms`. "
+        "`firnline.archive.after-hours=0` stops it.",
+        "archiving was announced, starts after firnline.partitions.grace-ms "
+        "(firnline.archive.after-hours=0 stops it)",
+    )
+
+
 class OldPartitions(TableAction):
     """`age_name`: of the age in hours, among the numbers of its orders and results. The last of
-    `found` is what its results say that has gone."""
+    `found` is what its results say that has gone. Ordered to announce, and when it is due."""
 
     age_name: str
-    announces: Reason
-    waits: Reason
-    is_due: Reason
 
     @abstractmethod
     def age_h(self, settings: Thresholds) -> float:
@@ -41,15 +82,14 @@ class OldPartitions(TableAction):
     def check_due(self, given: TableInput) -> DueCheck:
         if (age_h := self.age_h(given.settings)) <= 0:
             return NOT_ASKED
+        announces, is_due = self.order_reasons
         work, numbers, now_ms = self.work_of(given.table), self.order_numbers(given), given.now_ms
         if not _is_announced(work, age_h, now_ms):
-            return DueCheck(self.announces, True, numbers={**numbers, "announces": 1.0})
+            return DueCheck(announces, True, numbers={**numbers, "announces": 1.0})
         begins_ms = (work.announced_ms or 0) + given.settings.partition_grace_ms
         if now_ms < begins_ms:
-            return DueCheck(self.waits, until_ms=begins_ms)
-        return DueCheck(
-            self.is_due, True, numbers={**numbers, "announced_ms": work.announced_ms or 0}
-        )
+            return DueCheck(self.wait_reasons[0], until_ms=begins_ms)
+        return DueCheck(is_due, True, numbers={**numbers, "announced_ms": work.announced_ms or 0})
 
     def pause_ms(self, settings: Thresholds) -> int:
         return settings.partition_interval_ms
@@ -93,9 +133,8 @@ class PartitionExpiry(OldPartitions):
     is_promised = True
     age_name = "ttl_h"
     found = (GOING, ("files_removed", "bytes_removed"))
-    announces = Reason.PARTITIONS_ANNOUNCED
-    waits = Reason.PARTITIONS_GRACE
-    is_due = Reason.OLD_PARTITIONS
+    order_reasons = (AgeReason.PARTITIONS_ANNOUNCED, AgeReason.OLD_PARTITIONS)
+    wait_reasons = (AgeReason.PARTITIONS_GRACE,)
 
     def age_h(self, settings: Thresholds) -> float:
         """Return the age of expiry; 0 for a table with an archive, because rows that are not
@@ -114,9 +153,8 @@ class PartitionArchiving(OldPartitions):
     name = "archive_partitions"
     age_name = "archive_h"
     found = (GOING, ("files_archived", "bytes_archived"))
-    announces = Reason.ARCHIVE_ANNOUNCED
-    waits = Reason.ARCHIVE_GRACE
-    is_due = Reason.ARCHIVE_DUE
+    order_reasons = (AgeReason.ARCHIVE_ANNOUNCED, AgeReason.ARCHIVE_DUE)
+    wait_reasons = (AgeReason.ARCHIVE_GRACE,)
 
     def age_h(self, settings: Thresholds) -> float:
         return settings.archive_after_h

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TypeVar
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import Value, field, replace
 from firnline_domain.counters.state.work import ActionWork, Table
@@ -48,6 +49,9 @@ class TableAction(ABC):
     interval_ms = DAY_MS  # from one order's end to the next order, where no property says it
     # Whether it is due at a moment that people were told of, or have told: no price delays it.
     is_promised = False
+    # Of its own: why it is ordered, and why it is not yet.
+    order_reasons: tuple[ReasonCode, ...] = ()
+    wait_reasons: tuple[ReasonCode, ...] = ()
     # Numbers of its results: files that go, and their bytes.
     found: tuple[tuple[str, str], ...] = ()
 

@@ -3,6 +3,7 @@ alone (`firnline.statistics`, `firnline.partition-statistics`)."""
 
 from __future__ import annotations
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.cost.dollars import Estimate
@@ -21,6 +22,34 @@ CPU_S_PER_VALUE = 0.7e-6  # 1 M rows of three columns, a tenth of them deleted (
 VALUE_BYTES = 8  # in a file, where it is not said how many columns there are
 
 
+class StatisticsReason(ReasonCode):
+    """Why statistics are computed, or wait."""
+
+    STALE_STATISTICS = (
+        "stale_statistics",
+        "`firnline.statistics` is set, and at least the share `firnline.statistics.min-change` "
+        "of the rows changed since the last computation.",
+        "{rows_changed} of {rows} rows changed since statistics were computed, a share of "
+        "{min_change} triggers it; reads at most {read_gb} GB, about {read_cpu_s} CPU s",
+    )
+    STALE_PARTITION_STATISTICS = (
+        "stale_partition_statistics",
+        "`firnline.partition-statistics` is set, and commits followed the last computation.",
+        "commits since partition statistics were computed; reads only manifests",
+    )
+    STATISTICS_TOO_LARGE = (
+        "statistics_too_large",
+        "Statistics are stale, and the table is larger than `firnline.statistics.max-bytes`.",
+        "statistics are stale, but computing them would read {read_gb} GB (about {read_cpu_s} "
+        "CPU s), firnline.statistics.max-bytes allows {max_gb} GB",
+    )
+    STATISTICS_AFTER_REWRITES = (
+        "statistics_after_rewrites",
+        "Statistics are stale. They are computed after the running rewrites.",
+        "statistics are stale, waiting for running rewrites because reads are cheaper afterwards",
+    )
+
+
 class Statistics(TableAction):
     """Distinct values are of rows, so they grow stale by rows that came and went; a rewrite changes
     none. Partition statistics count files too: any new head makes them stale, and they are computed
@@ -28,6 +57,14 @@ class Statistics(TableAction):
     engine may have computed them (`firnline_worker.table_actions.compute_statistics`)."""
 
     name = "compute_statistics"
+    order_reasons = (
+        StatisticsReason.STALE_STATISTICS,
+        StatisticsReason.STALE_PARTITION_STATISTICS,
+    )
+    wait_reasons = (
+        StatisticsReason.STATISTICS_TOO_LARGE,
+        StatisticsReason.STATISTICS_AFTER_REWRITES,
+    )
 
     def pause_ms(self, settings: Thresholds) -> int:
         return settings.statistics_interval_ms
@@ -43,18 +80,22 @@ class Statistics(TableAction):
             and table.counters.totals.partitioned > 0
             and work.statistics.head_snapshot_id != table.counters.head_snapshot_id
         )
-        reason = Reason.STALE_STATISTICS if of_table else Reason.HEALTHY
+        reason: ReasonCode = StatisticsReason.STALE_STATISTICS if of_table else Reason.HEALTHY
         until_ms = None
         if of_table and numbers["read_gb"] > numbers["max_gb"]:
-            of_table, reason = False, Reason.STATISTICS_TOO_LARGE
+            of_table, reason = False, StatisticsReason.STATISTICS_TOO_LARGE
         elif of_table and running and work.statistics.of and _may_wait(numbers, settings):
-            of_table, reason = False, Reason.STATISTICS_AFTER_REWRITES
+            of_table, reason = False, StatisticsReason.STATISTICS_AFTER_REWRITES
             until_ms = given.now_ms + LOOK_MS
         if not of_table and not of_partitions:
             return DueCheck(reason, until_ms=until_ms, numbers=numbers)
         numbers["partitions"] = float(of_partitions)
         numbers["columns"] = float(of_table)
-        reason = Reason.STALE_STATISTICS if of_table else Reason.STALE_PARTITION_STATISTICS
+        reason = (
+            StatisticsReason.STALE_STATISTICS
+            if of_table
+            else StatisticsReason.STALE_PARTITION_STATISTICS
+        )
         return DueCheck(reason, True, numbers=numbers)
 
     def order_numbers(self, given: TableInput) -> dict[str, float]:

@@ -3,6 +3,7 @@ owner's word alone (`firnline.tags.create`)."""
 
 from __future__ import annotations
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import MINUTE_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
@@ -17,12 +18,23 @@ LATE_MS = MINUTE_MS  # after a period's end: commits that are under way, and clo
 TAG_EXISTS = "tag_exists"  # another snapshot has the name: nothing to be tried again
 
 
+class TagReason(ReasonCode):
+    """Why a head gets a tag."""
+
+    PERIOD_ENDED = (
+        "period_ended",
+        "A period of `firnline.tags.create` (a day, a month ...) has ended.",
+        "a period has ended: its last state gets a tag (firnline.tags.create)",
+    )
+
+
 class TagCreation(TableAction):
     """Creation of tags. Of several periods that have passed only the newest with a commit is made
     up for, by each rule. One without gets no tag: its state is that of the one before. So a table
     at rest asks for nothing, and no two tags of a rule are of one snapshot."""
 
     name = "create_tags"
+    order_reasons = (TagReason.PERIOD_ENDED,)
     interval_ms = 5 * MINUTE_MS
     is_promised = True
 
@@ -41,7 +53,7 @@ class TagCreation(TableAction):
             done_ms = 0
         due = [one for one in ended if done_ms < one.end_ms + LATE_MS]
         if due:
-            return DueCheck(Reason.PERIOD_ENDED, True, numbers={"tags": float(len(due))})
+            return DueCheck(TagReason.PERIOD_ENDED, True, numbers={"tags": float(len(due))})
         ends = (one.end_ms for one in current if one.start_ms <= seen_ms)
         next_ms = min(ends, default=None)
         return DueCheck(Reason.HEALTHY, until_ms=None if next_ms is None else next_ms + LATE_MS)

@@ -24,3 +24,5 @@ ACTIONS: tuple[TableAction, ...] = (
     TagCreation(),
 )
 TABLE_ACTIONS = {one.name: one for one in ACTIONS}
+ORDER_REASONS = tuple(code for one in ACTIONS for code in one.order_reasons)
+WAIT_REASONS = tuple(code for one in ACTIONS for code in one.wait_reasons)

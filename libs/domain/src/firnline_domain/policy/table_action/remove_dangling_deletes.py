@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import (
@@ -11,7 +12,6 @@ from firnline_domain.policy.cost.table_action_cost import (
     look_price,
 )
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.aged_partitions import EXPIRE_PARTITIONS
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.policy.triggers.v2_deletes import VECTORS
@@ -23,12 +23,23 @@ MIN_SHARE = 0.5  # of the data files
 FIRST_SHARE = 0.5  # of the delete files: taken to dangle before anybody has looked
 
 
+class DanglingReason(ReasonCode):
+    """Why a look for dangling deletes is due."""
+
+    DANGLING_DELETES = (
+        "dangling_deletes",
+        "There are so many delete files for the data files that some probably apply to no file.",
+        "{delete_files} delete files for {data_files} data files: some probably apply to no file",
+    )
+
+
 class DanglingDeletes(TableAction):
     """Removal of dangling deletes. No counter has which delete file reaches which data file. So
     where delete files are many beside the data files, a worker reads the manifests, at most once a
     day."""
 
     name = "remove_dangling_deletes"
+    order_reasons = (DanglingReason.DANGLING_DELETES,)
     found = (("removed_delete_files", "removed_bytes"),)
 
     def check_due(self, given: TableInput) -> DueCheck:
@@ -38,7 +49,7 @@ class DanglingDeletes(TableAction):
         are_many = deletes >= max(MIN_DELETE_FILES, MIN_SHARE * data)
         if not (are_many or has_expired or has_v2_deletes(given)):
             return NOT_ASKED
-        return DueCheck(Reason.DANGLING_DELETES, True, numbers=self.order_numbers(given))
+        return DueCheck(DanglingReason.DANGLING_DELETES, True, numbers=self.order_numbers(given))
 
     def estimate(self, given: TableInput) -> Estimate:
         """Estimate that as many dangle as the last look has found."""

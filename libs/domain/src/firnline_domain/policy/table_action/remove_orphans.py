@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import (
@@ -13,10 +14,20 @@ from firnline_domain.policy.cost.table_action_cost import (
     look_price,
 )
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 
 MIN_AGE_H = 24.0  # whatever an owner says: a writer's longest transaction, and clocks
+
+
+class OrphanReason(ReasonCode):
+    """Why a location is looked through."""
+
+    ORPHAN_INTERVAL = (
+        "orphan_interval",
+        "`firnline.orphans.enabled` is set, and a week has passed.",
+        "weekly: unreferenced files older than {min_age_h} h are moved to the quarantine and "
+        "deleted {quarantine_h} h later",
+    )
 
 
 class OrphanRemoval(TableAction):
@@ -24,13 +35,14 @@ class OrphanRemoval(TableAction):
     is a matter of time alone, and of an owner who has agreed: it deletes files."""
 
     name = "remove_orphans"
+    order_reasons = (OrphanReason.ORPHAN_INTERVAL,)
     interval_ms = 7 * DAY_MS
     found = (("files_quarantined", "bytes_quarantined"),)
 
     def check_due(self, given: TableInput) -> DueCheck:
         if not given.settings.remove_orphans or not given.settings.gc_enabled:
             return NOT_ASKED
-        return DueCheck(Reason.ORPHAN_INTERVAL, True, numbers=self.order_numbers(given))
+        return DueCheck(OrphanReason.ORPHAN_INTERVAL, True, numbers=self.order_numbers(given))
 
     def estimate(self, given: TableInput) -> Estimate:
         """Estimate that as much is found as a week before. A file of the table is one object; so

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import (
     COMMIT_PRICE,
@@ -12,11 +13,21 @@ from firnline_domain.policy.cost.table_action_cost import (
     opened_needlessly,
 )
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.settings.thresholds import Thresholds
 
 TARGET_BYTES = 8 << 20  # commit.manifest.target-size-bytes, where a table does not say otherwise
+
+
+class ManifestReason(ReasonCode):
+    """Why manifests are rewritten."""
+
+    MANY_MANIFESTS = (
+        "many_manifests",
+        "The table has `firnline.manifests.min-count` manifests more than full ones would need.",
+        "{manifests} manifests instead of {full_manifests} full ones, {min_manifests} more "
+        "trigger a rewrite",
+    )
 
 
 class ManifestRewrite(TableAction):
@@ -25,6 +36,7 @@ class ManifestRewrite(TableAction):
     entry is written once in as many commits as make it due, and the last file of each round."""
 
     name = "rewrite_manifests"
+    order_reasons = (ManifestReason.MANY_MANIFESTS,)
 
     def pause_ms(self, settings: Thresholds) -> int:
         return settings.manifest_interval_ms
@@ -36,7 +48,7 @@ class ManifestRewrite(TableAction):
         known = self.order_numbers(given)
         if known["manifests"] - known["full_manifests"] < least:
             return NOT_ASKED
-        return DueCheck(Reason.MANY_MANIFESTS, True, numbers=known)
+        return DueCheck(ManifestReason.MANY_MANIFESTS, True, numbers=known)
 
     def estimate(self, given: TableInput) -> Estimate:
         """Estimate upper bounds: full manifests are not rewritten, nor does a filtered scan open

@@ -6,16 +6,40 @@ to be announced, and before it is done."""
 
 from __future__ import annotations
 
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.cost.dollars import Estimate
 from firnline_domain.policy.cost.table_action_cost import look_price
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.records.results import TableResult
+
+
+class FormatReason(ReasonCode):
+    """Why a table gets another format version, or waits."""
+
+    FORMAT_ANNOUNCED = (
+        "format_announced",
+        "A worker checks the table's writers, for the announcement of the upgrade "
+        "(`firnline.format-version`).",
+        "checking writers and v2 delete files for the announcement of the upgrade",
+    )
+    FORMAT_VERSION = (
+        "format_version",
+        "`firnline.format-version` is higher than the table's format version.",
+        "upgrade from format version {format_version} to {wanted_version} "
+        "(firnline.format-version)",
+    )
+    FORMAT_GRACE = (
+        "format_grace_period",
+        "The upgrade was announced and starts after `firnline.format-version.grace-ms`. It "
+        "cannot be undone. `firnline.format-version=2` stops it.",
+        "the upgrade was announced and cannot be undone, starts after "
+        "firnline.format-version.grace-ms (firnline.format-version=2 stops it)",
+    )
 
 
 class FormatUpgrade(TableAction):
@@ -24,6 +48,8 @@ class FormatUpgrade(TableAction):
     without row ids, and what was there before is told from what writers bring."""
 
     name = UPGRADE
+    order_reasons = (FormatReason.FORMAT_ANNOUNCED, FormatReason.FORMAT_VERSION)
+    wait_reasons = (FormatReason.FORMAT_GRACE,)
     interval_ms = HOUR_MS
     is_promised = True
 
@@ -32,16 +58,17 @@ class FormatUpgrade(TableAction):
         if settings.format_version < VECTORS or not version:
             return NOT_ASKED
         work, numbers, now_ms = self.work_of(given.table), self.order_numbers(given), given.now_ms
+        announced, is_due = self.order_reasons
         if version >= VECTORS:
             done = work.done_ms is not None
-            return NOT_ASKED if done else DueCheck(Reason.FORMAT_VERSION, True, numbers=numbers)
+            return NOT_ASKED if done else DueCheck(is_due, True, numbers=numbers)
         if work.announced_ms is None or work.announced_ms > now_ms:  # the clock was set back since
-            return DueCheck(Reason.FORMAT_ANNOUNCED, True, numbers={**numbers, "announces": 1.0})
+            return DueCheck(announced, True, numbers={**numbers, "announces": 1.0})
         begins_ms = work.announced_ms + settings.upgrade_grace_ms
         if now_ms < begins_ms:
-            return DueCheck(Reason.FORMAT_GRACE, until_ms=begins_ms)
+            return DueCheck(FormatReason.FORMAT_GRACE, until_ms=begins_ms)
         numbers["announced_ms"] = work.announced_ms
-        return DueCheck(Reason.FORMAT_VERSION, True, numbers=numbers)
+        return DueCheck(is_due, True, numbers=numbers)
 
     def estimate(self, given: TableInput) -> Estimate:
         """Estimate that it spares nothing by itself: conversions do, and they are rewrites."""

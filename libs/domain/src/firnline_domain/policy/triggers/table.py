@@ -18,7 +18,6 @@ from firnline_domain.policy.reasons.partition import (
     CALM,
     EVERY_FILE,
     NO_FILE,
-    TABLE_ORDERS,
     TOP_RANK,
     Decision,
     Reason,
@@ -404,4 +403,4 @@ TRIGGERS = (
 )
 _REASONS = {str(trigger.reason): trigger.reason for trigger in TRIGGERS}
 PROMISED = frozenset(trigger.reason for trigger in TRIGGERS if trigger.is_promised)
-ORDERS = frozenset({*TABLE_ORDERS, *TriggerReason})
+ORDERS = frozenset({*TriggerReason, Reason.REQUESTED})
