@@ -63,6 +63,7 @@ ELSEWHERE = {
         "snapshot_gone",
         "type_geography",
     ),
+    "tests/integration/worker/test_streaming_readers.py": ("streaming_readers",),
     "tests/integration/worker/test_worker_rewrite.py": ("keys_do_not_add_up",),
     "libs/iceberg/tests/table/test_catalog_client.py": ("format_version_4",),
     "libs/iceberg/tests/java/test_java_failures.py": (
