@@ -56,7 +56,8 @@ def messages() -> Iterator[list[Message]]:
 
 def test_names_that_are_no_text_leave_a_message_without_headers(messages: list[Message]) -> None:
     named, *odd = messages
-    assert list(read_headers(named)) == [("traceparent", b"x")]
+    for _ in range(100):  # as in a service: from then on Python calls in its quickest way
+        assert list(read_headers(named)) == [("traceparent", b"x")]
     for message in odd:
         for _ in range(2):  # what the client returns the second time ends the process
             assert list(read_headers(message)) == []
