@@ -133,7 +133,7 @@ def test_the_fleet_knows_its_tables_after_down_and_up(ready_s: float) -> None:
         uri="http://127.0.0.1:8181",
         **{
             "s3.endpoint": "http://127.0.0.1:7070",
-            "s3.access-key-id": "firnline",
+            "s3.access-key-id": "key-on-loopback",
             "s3.secret-access-key": "firnline-on-loopback",
             "s3.region": "us-east-1",
         },

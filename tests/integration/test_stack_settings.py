@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from firnline_adapters.config.redaction import mask_environment, redact
 from firnline_adapters.config.settings import all_settings, from_environment
 from firnline_iceberg.connection.configuration import OURS, read_connections
 from firnline_local.servers.artifacts import read_pins
@@ -91,6 +92,12 @@ def test_compose_gives_a_service_its_settings(service: str) -> None:
     assert settings.metrics_address.port == 9100
     assert compose()[service]["command"] == [f"firnline_{service}"]
     assert compose()[service]["image"] == f"firnline-{IMAGE_OF.get(service, 'edge')}:local"
+
+
+@pytest.mark.parametrize("service", IN_COMPOSE)
+def test_no_default_of_compose_takes_the_commands_name_out_of_messages(service: str) -> None:
+    mask_environment(compose()[service]["environment"])
+    assert redact("start one with `firnline up`") == "start one with `firnline up`"
 
 
 def test_compose_gives_no_variable_that_nobody_reads() -> None:
