@@ -191,9 +191,9 @@ class Listener:
 
     def _wait_for_version(self, work: CatalogWork, place: Place) -> None:
         """Order another look at a place whose expected version was not seen, for some seconds."""
-        expected, known = self._expected.get(place), self._known.at_place(place)
-        if expected is None:
+        if (expected := self._expected.get(place)) is None:
             return
+        known = self._known.at_place(place)
         is_seen = known is not None and (
             parse_address(known.location) == parse_address(expected.location)
         )

@@ -70,8 +70,8 @@ def _describe_blob(blob: Blob, offset: int) -> dict[str, Any]:
 
 
 def read_footer(source: Any, place: str) -> list[dict[str, Any]]:
-    """Read what a file says of its blobs. ValueError if it is none, or its footer is longer than
-    `MAX_FOOTER`."""
+    """Read the descriptions of a Puffin file's blobs. Raises ValueError if the file is no Puffin
+    file, or its footer is longer than `MAX_FOOTER`."""
     end = source.seek(0, 2)
     source.seek(max(end - _TAIL.size, 0))
     size, flags, magic = _TAIL.unpack(source.read().rjust(_TAIL.size))

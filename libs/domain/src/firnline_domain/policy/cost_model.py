@@ -135,7 +135,7 @@ MEASURED = LearnedFactors()
 
 
 class CostModel(Value):
-    """What maintenance of a table costs: CPU seconds as measured (`FIRNLINE`), times what tasks
+    """Cost of a table's maintenance: CPU seconds as measured (`FIRNLINE`), times what tasks
     have taken here, and dollars (`firnline.price.*`). `actions`: factors of actions on whole
     tables. `key_share`: of a data file's bytes, as the table's conversions have read them."""
 

@@ -16,9 +16,9 @@ from firnline_domain.settings.thresholds import ConversionPolicy, Thresholds
 T = TypeVar("T")
 
 
-class Fact(Generic[T]):
-    """What follows from an input, computed when it is first asked for. `functools.cached_property`
-    takes a lock each time: a tenth of a decision."""
+class CachedProperty(Generic[T]):
+    """Property that is computed at the first access and then kept: `functools.cached_property`
+    without its lock, which takes 8 % of a decision's CPU in Python 3.11."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self._compute, self._name = compute, compute.__name__
@@ -44,11 +44,11 @@ class PolicyInput(TableInput, dict=True, gc=True):
 
     partition: Partition
 
-    @Fact
+    @CachedProperty
     def holds(self) -> FileTally:
         return self.partition.counters.holds
 
-    @Fact
+    @CachedProperty
     def debt(self) -> Debt:
         """Return all debt of the partition; none without data files."""
         if self.holds.data_files <= 0:
@@ -56,7 +56,7 @@ class PolicyInput(TableInput, dict=True, gc=True):
         deletes = self.table.counters.global_equality_deletes
         return debt_of(self.holds, self.settings.target_bytes, deletes)
 
-    @Fact
+    @CachedProperty
     def new_debt(self) -> Debt:
         """Return the debt that came since the last rewrite, which could do nothing about the
         rest."""
@@ -64,7 +64,7 @@ class PolicyInput(TableInput, dict=True, gc=True):
             return NO_DEBT
         return self.debt.above(self.partition.work.floor)
 
-    @Fact
+    @CachedProperty
     def takes_all(self) -> bool:
         """Return True if an order rewrites every file that a delete reaches: all of it is cheap,
         and then nothing is left; or there is no other way. Deletes that reach other partitions
@@ -82,7 +82,7 @@ class PolicyInput(TableInput, dict=True, gc=True):
             return False
         return holds.all_data.bytes + deletes.bytes <= settings.cheap_bytes
 
-    @Fact
+    @CachedProperty
     def would_convert(self) -> bool:
         """Return True if a conversion is the way, but streaming readers would stop at its
         snapshot."""
@@ -93,7 +93,7 @@ class PolicyInput(TableInput, dict=True, gc=True):
             return may_convert and self._has_many_joined
         return self.takes_all and not self._rewrites_everything(may_convert)
 
-    @Fact
+    @CachedProperty
     def counted_debt(self) -> Debt:
         """Return the new debt that thresholds count. An order that leaves larger files as they are
         only joins files of positions, and only many of them."""

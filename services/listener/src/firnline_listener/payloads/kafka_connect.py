@@ -57,15 +57,15 @@ def _read_schema(text: bytes) -> Any:
     [payload] = [one["type"] for one in schema["fields"] if one["name"] == "payload"]
     if payload["name"].rpartition(".")[2] != COMMITTED:
         return None
-    return parse_bounded(_with_plain_names(schema))
+    return parse_bounded(_strip_namespaces(schema))
 
 
-def _with_plain_names(schema: Any) -> Any:
+def _strip_namespaces(schema: Any) -> Any:
     """Return the schema with plain names: Java leaves a namespace out where fastavro looks for
     it."""
     if isinstance(schema, list):
-        return [_with_plain_names(one) for one in schema]
+        return [_strip_namespaces(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {name: _with_plain_names(one) for name, one in schema.items() if name != "namespace"}
+    found = {name: _strip_namespaces(one) for name, one in schema.items() if name != "namespace"}
     return {**found, "name": str(found["name"]).rpartition(".")[2]} if "name" in found else found

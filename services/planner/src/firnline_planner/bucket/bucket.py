@@ -29,8 +29,8 @@ BETWEEN_POLICIES = "-"  # no digest: some tables were decided by those of before
 
 
 class TableSummary(Value):
-    """What the gauges of a bucket take from a table. Before it was read, only what its entry in the
-    store begins with is known."""
+    """Numbers that the gauges of a bucket take from a table. Of a table that was not read yet, only
+    those at the beginning of its entry in the store are known."""
 
     in_flight: int = 0
     is_paused: bool = False

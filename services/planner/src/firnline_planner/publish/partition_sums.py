@@ -27,8 +27,9 @@ WOULD_ORDER = "would_order"  # a partition's status in shadow
 
 
 class PartitionSums:
-    """What the partitions of a table come to. `statuses`: how many have each. `off_objective`: how
-    many miss an objective. `v2_partitions`: how many hold delete files of v2; None = unasked."""
+    """Sums over the partitions of a table. `statuses`: number of partitions by status.
+    `off_objective`: number that miss an objective. `v2_partitions`: number with delete files of v2;
+    None = not counted."""
 
     def __init__(self, context: TableContext, table: Table) -> None:
         self._context, self._table, settings = context, table, context.settings

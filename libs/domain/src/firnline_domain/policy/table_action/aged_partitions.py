@@ -26,7 +26,7 @@ GOING = ("going_files", "going_bytes")  # of an announcement's numbers
 
 
 class AgeReason(ReasonCode):
-    """Why old files leave a table, or wait."""
+    """Reasons why old files leave a table, or wait."""
 
     PARTITIONS_ANNOUNCED = (
         "partitions_announced",

@@ -23,7 +23,7 @@ VALUE_BYTES = 8  # in a file, where it is not said how many columns there are
 
 
 class StatisticsReason(ReasonCode):
-    """Why statistics are computed, or wait."""
+    """Reasons why statistics are computed, or wait."""
 
     STALE_STATISTICS = (
         "stale_statistics",

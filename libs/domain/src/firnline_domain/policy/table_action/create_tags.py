@@ -19,7 +19,7 @@ TAG_EXISTS = "tag_exists"  # another snapshot has the name: nothing to be tried 
 
 
 class TagReason(ReasonCode):
-    """Why a head gets a tag."""
+    """Reasons why a head gets a tag."""
 
     PERIOD_ENDED = (
         "period_ended",

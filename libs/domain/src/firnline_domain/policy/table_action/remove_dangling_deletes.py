@@ -24,7 +24,7 @@ FIRST_SHARE = 0.5  # of the delete files: taken to dangle before anybody has loo
 
 
 class DanglingReason(ReasonCode):
-    """Why a look for dangling deletes is due."""
+    """Reasons why a search for dangling deletes is due."""
 
     DANGLING_DELETES = (
         "dangling_deletes",

@@ -20,7 +20,7 @@ MIN_AGE_H = 24.0  # whatever an owner says: a writer's longest transaction, and 
 
 
 class OrphanReason(ReasonCode):
-    """Why a location is looked through."""
+    """Reasons why a location is searched for orphans."""
 
     ORPHAN_INTERVAL = (
         "orphan_interval",

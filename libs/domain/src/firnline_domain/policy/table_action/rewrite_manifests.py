@@ -20,7 +20,7 @@ TARGET_BYTES = 8 << 20  # commit.manifest.target-size-bytes, where a table does 
 
 
 class ManifestReason(ReasonCode):
-    """Why manifests are rewritten."""
+    """Reasons why manifests are rewritten."""
 
     MANY_MANIFESTS = (
         "many_manifests",

@@ -19,7 +19,7 @@ from firnline_domain.records.results import TableResult
 
 
 class FormatReason(ReasonCode):
-    """Why a table gets another format version, or waits."""
+    """Reasons why a table gets another format version, or waits."""
 
     FORMAT_ANNOUNCED = (
         "format_announced",
