@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,3 +64,17 @@ def test_a_clusters_defaults_give_way_to_the_operator(tmp_path: Path) -> None:
 def test_names_have_one_writer_on_a_cluster_too(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"spark\.speculation"):
         spark_options(on_cluster(tmp_path, "spark.speculation = true"))
+
+
+IMPORT_BESIDE_THE_START = """
+import os
+from firnline_worker.spark import jvm
+os.register_at_fork = lambda **hooks: print(sorted(hooks)) if "before" in hooks else None
+from firnline_worker import bootstrap
+"""
+
+
+def test_no_module_that_is_imported_beside_the_jvms_start_locks_a_fork() -> None:
+    command = [sys.executable, "-c", IMPORT_BESIDE_THE_START]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == ""

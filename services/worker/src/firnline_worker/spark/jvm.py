@@ -5,6 +5,9 @@ It starts before the worker's other modules are imported, on a core that Python 
 
 from __future__ import annotations
 
+# It registers locks of every fork. Imported while pyspark's thread forks, it releases one that
+# nobody took: a traceback in the log of a worker that is well.
+import concurrent.futures.thread  # noqa: F401
 import os
 import shlex
 import shutil
