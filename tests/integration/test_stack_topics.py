@@ -8,8 +8,15 @@ import sys
 import uuid
 
 import pytest
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+from firnline_adapters.kafka.schema_topic import publish_schemas
 from firnline_adapters.kafka_admin.topics import require_topics
 from firnline_domain.errors import Misconfigured
 from firnline_domain.policy.fleet.lanes import TOPICS, Lane, lane_topic, topics_of_group
@@ -53,6 +60,24 @@ def test_every_schema_is_published_under_its_fingerprint(kafka: str) -> None:
             seen.add(record.key().decode())
     finally:
         consumer.close()
+
+
+def test_a_schema_that_the_broker_does_not_take_is_no_silent_loss(kafka: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    [narrow, wide] = [
+        ConfigResource(
+            ResourceType.TOPIC,
+            "schemas",
+            incremental_configs=[ConfigEntry("max.message.bytes", size, incremental_operation=how)],
+        )
+        for size, how in (("100", AlterConfigOpType.SET), ("", AlterConfigOpType.DELETE))
+    ]
+    admin.incremental_alter_configs([narrow])[narrow].result()
+    try:
+        with pytest.raises(KafkaException, match="size too large"):
+            publish_schemas(kafka)
+    finally:
+        admin.incremental_alter_configs([wide])[wide].result()
 
 
 def test_a_group_has_topics_like_those_of_the_default_one(kafka: str) -> None:

@@ -164,9 +164,9 @@ def homes_of(kafka: Kafka) -> int:
 def partitions_of(kafka: Kafka, topic: str) -> int:
     """Return the number of partitions of one topic. Raises ClickException if it does not exist."""
     from confluent_kafka.admin import AdminClient
-    from firnline_adapters.kafka.connection import client_config
+    from firnline_adapters.kafka.connection import QUIET, client_config
 
-    found = AdminClient(client_config(kafka)).list_topics(timeout=SEND_S).topics
+    found = AdminClient(client_config(kafka, QUIET)).list_topics(timeout=SEND_S).topics
     if topic not in found:
         raise click.ClickException(f"The broker has no topic {topic}: no deployment has run on it.")
     return len(found[topic].partitions)

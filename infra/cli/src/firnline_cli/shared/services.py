@@ -10,7 +10,7 @@ from typing import Any
 import click
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from firnline_adapters.kafka.connection import KafkaConnection, client_config
+from firnline_adapters.kafka.connection import QUIET, KafkaConnection, client_config
 from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.records.signing import RecordSigner
 from firnline_adapters.redis.leases import held_leases
@@ -23,7 +23,6 @@ from firnline_cli.shared.topic_reader import READ_S, KafkaTopics, consumer_of, p
 PLANNER = "planner"  # its consumer group, unless FIRNLINE_PLANNER_APP says otherwise
 WORKER = "worker"  # of the default resource group; others have their name behind it
 COMMITTER = "committer"
-QUIET = {"log_level": 0}  # a client for one question: what it cannot do, its errors say
 ORDERS, RESULTS = "operator-orders", "task-results"
 OF_DEFAULT = ("table-tasks", "compare-tasks")  # what the default group's workers take, too
 

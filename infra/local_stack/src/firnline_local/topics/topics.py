@@ -15,7 +15,7 @@ from dataclasses import replace
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from firnline_adapters.config.config_file import with_config
-from firnline_adapters.kafka.connection import Kafka, client_config, connection_here
+from firnline_adapters.kafka.connection import QUIET, Kafka, client_config, connection_here
 from firnline_adapters.kafka.schema_topic import publish_schemas
 from firnline_adapters.kafka_admin.replication import Replication, replication_here
 from firnline_domain.errors import Misconfigured
@@ -74,7 +74,7 @@ def make_topics(
 
     Raises WrongPartitions, Misconfigured, or KafkaException if the broker does not answer."""
     options = options or options_here()
-    admin = AdminClient(client_config(kafka))
+    admin = AdminClient(client_config(kafka, QUIET))
     found = admin.list_topics(timeout=TIMEOUT_S).topics
     there = {name: len(one.partitions) for name, one in found.items()}
     wanted = with_options(topics_with(groups), options)

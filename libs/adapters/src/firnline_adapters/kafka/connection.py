@@ -27,6 +27,8 @@ KAFKA_CONFIG: Final = Setting(
     "`security.protocol`, `sasl.*`, `ssl.*` ... A value can be `${VARIABLE}` or `file:/path`.",
     None,
 )
+# A client for one question, or beside the service's others: what it cannot do, its errors say.
+QUIET: Final[Mapping[str, Any]] = {"log_level": 0}
 SERVERS: Final = "bootstrap.servers"
 # Of clients that read without a group; nothing is ever committed in it. One prefix, so that one
 # ACL is enough: librdkafka looks a group's coordinator up, whether or not it is used.
@@ -196,7 +198,7 @@ def _find_unknown(properties: Mapping[str, str]) -> list[str]:
     from confluent_kafka.admin import AdminClient
 
     try:
-        AdminClient({"log_level": 0, **properties})
+        AdminClient({**QUIET, **properties})
     except KafkaException as error:
         hint = ""
         if any(name.startswith(JAVA_ONLY) for name in properties):

@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.ports import Place
 
-from firnline_adapters.kafka.connection import Kafka, client_config
+from firnline_adapters.kafka.connection import QUIET, Kafka, client_config
 from firnline_adapters.kafka.questions import ask_broker
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.observability.traces import Headers
@@ -78,7 +78,7 @@ class KafkaMarks:
     """Marks in the committed offsets of the group `<group>-starts`, which has no members."""
 
     def __init__(self, kafka: Kafka, group: str) -> None:
-        own = {"group.id": f"{group}-starts", "enable.auto.commit": False, "log_level": 0}
+        own = {"group.id": f"{group}-starts", "enable.auto.commit": False, **QUIET}
         self._consumer = Consumer(client_config(kafka, own))
         weakref.finalize(self, self._consumer.close)
 

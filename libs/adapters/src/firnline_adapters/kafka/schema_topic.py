@@ -15,10 +15,11 @@ from cachetools import FIFOCache
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from firnline_schemas.codec import Schema, all_schemas, demand_harmless
 
-from firnline_adapters.kafka.connection import Kafka, client_config, reader_group
+from firnline_adapters.kafka.connection import QUIET, Kafka, client_config, reader_group
 from firnline_adapters.observability.logs import Log
 
 TOPIC = "schemas"
+PUBLISH_MS = 30_000
 READ_S = 10.0  # for the whole topic, some dozens of records; more means that the broker is away
 ASK_S = 2.0  # for the broker to say where the topic ends
 MISSED_S = 60.0  # a fingerprint that was not there is not looked for again
@@ -28,11 +29,22 @@ _LOG = Log("topics")
 
 
 def publish_schemas(kafka: Kafka) -> None:
-    """Write every schema of this code; the same ones again do no harm (compacted)."""
-    producer = Producer(client_config(kafka, {"enable.idempotence": True}))
+    """Write every schema of this code; the same ones again do no harm (compacted). Raises
+    KafkaException where the broker does not take one."""
+    failed = list[KafkaError]()
+    own = {"enable.idempotence": True, "delivery.timeout.ms": PUBLISH_MS, **QUIET}
+    producer = Producer(client_config(kafka, own))
     for mark, schema in all_schemas():
-        producer.produce(TOPIC, json.dumps(schema).encode(), mark.encode(), partition=0)
-    producer.flush(30)
+        producer.produce(
+            TOPIC,
+            json.dumps(schema).encode(),
+            mark.encode(),
+            partition=0,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+    producer.flush()  # ends by the delivery timeout
+    if failed:
+        raise KafkaException(failed[0])
 
 
 class SchemaTopic:
@@ -89,7 +101,7 @@ class SchemaTopic:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "enable.partition.eof": True,
-                "log_level": 0,  # of its connections the service's other clients tell
+                **QUIET,
             }
             self._consumer = Consumer(client_config(self._kafka, own))
             weakref.finalize(self, self._consumer.close)

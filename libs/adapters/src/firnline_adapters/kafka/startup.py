@@ -15,7 +15,7 @@ from confluent_kafka.admin import AclOperation, AdminClient
 from firnline_domain.errors import Misconfigured
 from firnline_schemas.topics import all_topics
 
-from firnline_adapters.kafka.connection import KAFKA, KAFKA_CONFIG, Kafka, client_config
+from firnline_adapters.kafka.connection import KAFKA, KAFKA_CONFIG, QUIET, Kafka, client_config
 from firnline_adapters.kafka.connection import connection_of as _of
 from firnline_adapters.observability.logs import Log
 
@@ -47,10 +47,9 @@ class KafkaProbe:
         """Create the client, without a connection. Raises Misconfigured."""
         self._servers = _of(kafka).servers
         self._errors: list[KafkaError] = []
-        own = {"log_level": 0}  # what is wrong is said once, below
         try:
             self._admin = AdminClient(
-                {**client_config(kafka, own), "error_cb": self._errors.append}
+                {**client_config(kafka, QUIET), "error_cb": self._errors.append}
             )
         except KafkaException as error:
             raise Misconfigured(f"{KAFKA_CONFIG.variable}: {error.args[0].str()}") from None

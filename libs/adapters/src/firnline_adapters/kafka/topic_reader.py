@@ -17,7 +17,7 @@ from confluent_kafka import (
 from firnline_domain.errors import RetryLater
 from firnline_domain.records.signing import SignatureRefused
 
-from firnline_adapters.kafka.connection import Kafka, client_config, reader_group
+from firnline_adapters.kafka.connection import QUIET, Kafka, client_config, reader_group
 from firnline_adapters.kafka.poison_records import read_headers
 from firnline_adapters.kafka.schema_topic import SchemaTopic
 from firnline_adapters.observability import metrics
@@ -53,7 +53,7 @@ class FullTopicReader:
             # What transactions write ends with a mark that is no record: offsets alone do not
             # tell whether all is read.
             "enable.partition.eof": True,
-            "log_level": 0,  # of its connections the service's other clients tell
+            **QUIET,
         }
         self._consumer = Consumer(client_config(kafka, own))
         try:

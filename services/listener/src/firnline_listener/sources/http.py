@@ -50,7 +50,9 @@ class HttpSource:
         self._began: queue.Queue[OSError | None] = queue.Queue()
         self._stop = asyncio.Event()
         self.port = 0
-        threading.Thread(target=self._loop.run_until_complete, args=[self._serve()]).start()
+        threading.Thread(
+            target=self._loop.run_until_complete, args=[self._serve()], daemon=True
+        ).start()
         if (error := self._began.get(timeout=START_S)) is not None:
             text = f"FIRNLINE_LISTEN_ADDRESS={where.serves_at}: {error.strerror or error}"
             raise Misconfigured(text) from error

@@ -72,7 +72,7 @@ def _make_topics(
     dry_run: bool,
 ) -> dict[str, Any]:
     from confluent_kafka.admin import AdminClient
-    from firnline_adapters.kafka.connection import client_config
+    from firnline_adapters.kafka.connection import QUIET, client_config
     from firnline_adapters.kafka_admin.replication import replication_here
     from firnline_local.topics import topic_options, topics
 
@@ -83,7 +83,7 @@ def _make_topics(
         min_in_sync=options.min_in_sync if min_in_sync is None else min_in_sync,
     )
     groups, homes = topics.fleet_groups(), topics.initial_buckets()
-    admin = AdminClient(client_config(connection))
+    admin = AdminClient(client_config(connection, QUIET))
     copies = replication_here(admin, options.replicas, options.min_in_sync)
     wanted = topic_options.with_options(topics.topics_with(groups), options)
     found = topic_options.find_differences(
