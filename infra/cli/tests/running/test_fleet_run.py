@@ -27,11 +27,16 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(run, "find_spec", lambda _: None)
     monkeypatch.setattr(run, "with_everything", lambda: pytest.fail("Spark was fetched"))
     monkeypatch.setattr(run, "resolve_table", lambda *_: TABLE)
-    monkeypatch.setattr(fleet_run, "_has_planner", lambda *_: True)
+    monkeypatch.delenv("FIRNLINE_PLANNER_APP", raising=False)
+    monkeypatch.setattr(fleet_run, "members_of", lambda _, group: running_in(group, "planner"))
     monkeypatch.setattr(FleetClient, "read_pauses", lambda _: PauseState())
     monkeypatch.setattr(FleetClient, "send", lambda _, topic, record: found.append(record))
     monkeypatch.setattr(Where, "console_answer", lambda *_: None)
     return found
+
+
+def running_in(group: str, app: str) -> list[str]:
+    return ["a member"] if group == app else []
 
 
 def firnline(action: str) -> Result:
@@ -43,6 +48,16 @@ def test_a_request_to_a_planner_fetches_no_spark(sent: list[Any]) -> None:
     assert result.exit_code == 0, result.output
     assert [one.action for one in sent] == ["compact"]
     assert "`firnline tasks`" in result.output
+
+
+@pytest.mark.parametrize(("app", "code"), [("planner-2", 0), ("planner-3", 1)])
+def test_the_planner_is_looked_for_by_its_own_name(
+    app: str, code: int, sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRNLINE_PLANNER_APP", "planner-2")
+    monkeypatch.setattr(fleet_run, "members_of", lambda _, group: running_in(group, app))
+    result = firnline("compact")
+    assert (result.exit_code, len(sent)) == (code, 1 - code), result.output
 
 
 @pytest.mark.parametrize(("table", "ends"), [(TABLE, "db.t"), (None, "--fleet")])

@@ -10,18 +10,16 @@ from firnline_domain.policy.operator_requests import RequestedAction
 from firnline_domain.records.orders import RunAction
 
 from firnline_cli.shared.fleet import ORDERS, FleetClient, operator_name
-from firnline_cli.shared.services import PLANNER, Hidden, members_of
+from firnline_cli.shared.services import Hidden, members_of, planner_app
 
 HERE = "--here does it in this process"
 
 
-def send_request(
-    fleet: FleetClient, table: TableName, requested: RequestedAction, group: str = PLANNER
-) -> RunAction:
+def send_request(fleet: FleetClient, table: TableName, requested: RequestedAction) -> RunAction:
     """Send the request, and return when it is on the broker. Raises ClickException if no planner
     would read it, or if the table is paused."""
     assert fleet.kafka is not None
-    if not _has_planner(fleet.kafka, group):
+    if not _has_planner(fleet.kafka):
         raise click.ClickException(
             f"No planner reads the broker at {fleet.kafka.servers}: the order would wait. "
             f"Start the services; {HERE}."
@@ -46,11 +44,11 @@ def send_request(
     return order
 
 
-def _has_planner(kafka: KafkaConnection, group: str) -> bool:
+def _has_planner(kafka: KafkaConnection) -> bool:
     """Return whether a planner runs; True also if the broker does not let us see. Raises
     ClickException if it does not answer."""
     try:
-        return bool(members_of(kafka, group))
+        return bool(members_of(kafka, planner_app()))
     except Hidden:
         return True
     except click.ClickException as error:

@@ -3,8 +3,9 @@ groups, and by the leases in Redis if that is known."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import click
@@ -20,11 +21,15 @@ from firnline_domain.records.pauses import Pause
 
 from firnline_cli.shared.topic_reader import READ_S, KafkaTopics, consumer_of, partitions_of_topic
 
-PLANNER = "planner"  # its consumer group, unless FIRNLINE_PLANNER_APP says otherwise
 WORKER = "worker"  # of the default resource group; others have their name behind it
 COMMITTER = "committer"
 ORDERS, RESULTS = "operator-orders", "task-results"
 OF_DEFAULT = ("table-tasks", "compare-tasks")  # what the default group's workers take, too
+
+
+def planner_app() -> str:
+    """Return the planner's consumer group, as the environment names it."""
+    return os.environ.get("FIRNLINE_PLANNER_APP") or "planner"
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Services:
 
     kafka: KafkaConnection
     redis: str | None = None
-    app: str = PLANNER
+    app: str = field(default_factory=planner_app)
 
     def running_members(self) -> list[str]:
         """Return workers and committers that are members of their groups, and leases that tasks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import click
@@ -86,10 +85,9 @@ def wait_for_rest(fleet: FleetClient, redis: str | None, patience_s: float) -> N
     """Return when nothing of the paused deployment can commit or delete any more; print what it
     waits for. Raises ClickException if that takes too long, or the deployment was resumed."""
     from firnline_cli.shared.formats import print_wrapped
-    from firnline_cli.shared.services import PLANNER, Services
+    from firnline_cli.shared.services import Services
 
-    app = os.environ.get("FIRNLINE_PLANNER_APP") or PLANNER
-    services, told = Services(fleet.broker, redis, app), list[str]()
+    services, told = Services(fleet.broker, redis), list[str]()
     if redis is None:
         print_wrapped(
             "no Redis is named (FIRNLINE_REDIS): leases of tasks are not looked at", err=True

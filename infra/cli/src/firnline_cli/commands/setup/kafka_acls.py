@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import click
 
@@ -55,6 +54,8 @@ def command(
     from firnline_domain.errors import Misconfigured
     from firnline_local.topics.topics import fleet_groups, topics_with
 
+    from firnline_cli.shared.services import planner_app
+
     if unknown := sorted(set(services) - set(SERVICES)):
         raise click.BadParameter(f"{', '.join(unknown)}: services are {', '.join(SERVICES)}")
     try:
@@ -63,7 +64,7 @@ def command(
         raise click.ClickException(str(error)) from None
     found = [
         (one, f"User:{principal_prefix}{one.service}{principal_suffix}")
-        for one in all_acls(topics, os.environ.get("FIRNLINE_PLANNER_APP") or "planner")
+        for one in all_acls(topics, planner_app())
         if not services or one.service in services
     ]
     if json_wanted:
