@@ -5,7 +5,7 @@ It writes no metadata files; manifests and data files are PyIceberg's own, on a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +120,7 @@ class MemoryTables:
         self._catalog = catalog
         self.loads = 0  # of the catalog, for tests that count them
         self.namespace_loads = 0
+        self.pace: Callable[[], None] = lambda: None
 
     def load(self, table: TableName) -> LoadedTable:
         """As `Tables.load`."""
@@ -161,6 +162,7 @@ class MemoryTables:
         self, name: Identifier, snapshots: str = ALL_SNAPSHOTS, etag: str = ""
     ) -> StoredMetadata | None:
         """As `Tables.read_metadata`; a version is the number of commits."""
+        self.pace()
         self.loads += 1
         location, metadata = self.metadata_json(name)
         version = f"{metadata['table-uuid']} {len(self._catalog.commits)}"
@@ -170,6 +172,7 @@ class MemoryTables:
 
     def list_namespace(self, namespace: Identifier) -> tuple[list[Identifier], list[Identifier]]:
         """As `Tables.list_namespace`."""
+        self.pace()
         depth, names = len(namespace), self._catalog.names()
         below = {one[: depth + 1] for one in names if len(one) > depth + 1}
         return (

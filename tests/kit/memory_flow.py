@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.identity import Scope, bucket_of
-from firnline_domain.records.events import TableCommitted, TickPassed
+from firnline_domain.records.events import ChangeKind, TableCommitted, TickPassed
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.thresholds import Thresholds
@@ -18,6 +20,7 @@ from firnline_enricher.pump import EnricherPump
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.metadata.partition_tally import partition_changes
 from firnline_iceberg.scan.planning import live_entries
+from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_planner.bucket.inputs import InputReader
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -35,10 +38,13 @@ TARGET = 4096
 
 
 class Flow:
-    """Topics in memory, an enricher and a planner, and their clock."""
+    """Topics in memory, an enricher and a planner, and their clock. `catalog`: in memory, or the
+    client of another one."""
 
-    def __init__(self, catalog: MemoryCatalog) -> None:
-        self.catalog, self.tables = catalog, MemoryTables(catalog)
+    def __init__(self, catalog: MemoryCatalog | Tables) -> None:
+        self.catalog: Any = catalog
+        in_memory = isinstance(catalog, MemoryCatalog)
+        self.tables: Any = MemoryTables(catalog) if in_memory else catalog
         self.codec = RecordCodec()
         self.broker, self.now_ms = MemoryBroker(), 1_800_000_000_000
         self.publisher = MemoryPublisher(self.broker)
@@ -75,6 +81,15 @@ class Flow:
         ]
         return states[-1]
 
+    def folded_once(self) -> bool:
+        """Return whether each snapshot's files were read for the planner once, at the most."""
+        deltas = Counter(
+            (one.snapshot_id, one.chunk)
+            for one in self.broker.records("file-changes")
+            if one.kind is ChangeKind.DELTA and one.snapshot_id is not None
+        )
+        return set(deltas.values()) <= {1}
+
 
 def rows(*pairs: tuple[int, int]) -> pa.Table:
     part, ids = zip(*pairs, strict=True)
@@ -105,3 +120,13 @@ def recount(table: LoadedTable) -> dict[Scope, FileTally]:
     head = table.head_id("main")
     entries = [] if head is None else live_entries(table, head, Detail.COUNTS)
     return {part.scope: part.added for part in partition_changes(entries, TARGET)}
+
+
+def check_counters(flow: Flow, name: str = "t", namespace: str = "db") -> None:
+    table = flow.tables.load_named((namespace,), name)
+    state = flow.state(table.identity.key)
+    assert not state.waiting_for_resync
+    assert state.head_snapshot_id == table.head_id("main")
+    holds = {one.scope: one.holds for one in state.partitions if one.holds != FileTally()}
+    assert holds == recount(table)
+    assert flow.broker.records("dead-letters") == []

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from firnline_domain.records.events import TableCommitted
 from firnline_domain.records.orders import ResyncTable
-from firnline_domain.records.parts.tallies import FileTally
 
 from tests.kit.memory_catalog import MemoryCatalog
-from tests.kit.memory_flow import SCHEMA, SPEC, TARGET, Flow, commit, recount, rows
+from tests.kit.memory_flow import SCHEMA, SPEC, TARGET, Flow, check_counters, commit, recount, rows
 
 SECONDS_TO_HEAL = 60  # patience of the planner, then its questions
 
@@ -45,12 +44,7 @@ def test_whatever_is_lost_the_counters_are_the_tables(
     flow.tell(committed(before, table, "the last"))  # without one more, a loss stays unseen
     for _ in range(SECONDS_TO_HEAL):
         flow.second()
-    state = flow.state(table.identity.uuid)
-    assert not state.waiting_for_resync
-    assert state.head_snapshot_id == table.head_id("main")
-    holds = {one.scope: one.holds for one in state.partitions if one.holds != FileTally()}
-    assert holds == recount(table)
-    assert flow.broker.records("dead-letters") == []
+    check_counters(flow)
 
 
 def test_a_table_that_lived_before_us_is_asked_for_once(

@@ -9,107 +9,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from firnline_adapters.consumer.threads import Inline
-from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import TableName
-from firnline_domain.records.events import ChangeKind, TableChange
-from firnline_domain.records.parts.tallies import FileTally
-from firnline_listener.core.call_budget import CallBudget
-from firnline_listener.core.known_tables import STATES, KnownTables
-from firnline_listener.core.queue import LookQueue
-from firnline_listener.core.reader import CatalogReader
-from firnline_listener.core.settlements import Settlements
-from firnline_listener.handlers import GONE_S, CatalogWork, Listener
+from firnline_domain.records.events import TableChange
+from firnline_listener.handlers import GONE_S
 from firnline_listener.port import Doorbell
-from firnline_listener.sources.sweep import Sweep, SweepTimes
 
 from tests.kit.memory_catalog import MemoryCatalog
-from tests.kit.memory_flow import SCHEMA, SPEC, TARGET, Flow, commit, recount, rows
+from tests.kit.memory_flow import SCHEMA, SPEC, TARGET, check_counters, commit, rows
+from tests.kit.memory_listener import Capture
 
 SECONDS_TO_HEAL = 60
 SMALL = {"write.target-file-size-bytes": str(TARGET)}
 BELL = Doorbell("lake", ("db",), "t")
 
 
-class Capture(Flow):
-    """The flow behind a listener that has one source and, for `second`, a sweep."""
-
-    def __init__(self, catalog: MemoryCatalog, sweeps: bool = False) -> None:
-        self._sweeps = sweeps
-        super().__init__(catalog)
-
-    def restart(self) -> None:
-        super().restart()
-        self.known, self.looks = KnownTables(), LookQueue()
-        self.states_read = Counter[tuple[str, int]]()
-        self.read_states()
-        budget = CallBudget(1e9, self.now)
-        reader = CatalogReader("lake", self.tables, self.known)
-        work = CatalogWork(reader, budget, Inline(), self.looks)
-        parts = (self.known, self.publisher, Log("listener"), self.now, lambda: self.now_ms)
-        self.listener = Listener({"lake": work}, *parts)
-        self.open = Settlements()
-        dice = random.Random(1)
-        times = SweepTimes(600, shortest_s=2.0, listing_s=5.0)
-        clocks = (self.now, lambda: 0, lambda _: None, dice.random)  # all tables are busy
-        self.sweep = Sweep("lake", (), self.known, times, lambda _: True, *clocks)
-
-    def now(self) -> float:
-        return self.now_ms / 1000
-
-    def read_states(self) -> None:
-        for place, log in self.broker.logs.items():
-            if place[0] == STATES:
-                for key, value in log[self.states_read[place] :]:
-                    self.known.fold_state(key, self.codec.decode(value))
-                self.states_read[place] = len(log)
-
-    def ring(self, *doorbells: Doorbell) -> None:
-        """Doorbells of a source, dealt with before this returns."""
-        for one in doorbells:
-            self.listener.ring("test", one, self.open.begin(None))
-        self.work_off()
-
-    def work_off(self) -> None:
-        while self.listener.step(0) or len(self.open):
-            self.open.take_settled()
-
-    def second(self) -> None:
-        super().second()
-        self.read_states()
-        if self._sweeps:
-            for one in self.sweep.poll(0):
-                self.listener.ring("sweep", one, self.open.begin(None))
-            self.sweep.settle(1 << 60)
-        self.work_off()
-
-    def changes(self) -> list[TableChange]:
-        return [one.change for one in self.broker.records("table-commits")]
-
-    def folded_once(self) -> bool:
-        """Return whether each snapshot's files were read for the planner once, at the most."""
-        deltas = Counter(
-            (one.snapshot_id, one.chunk)
-            for one in self.broker.records("file-changes")
-            if one.kind is ChangeKind.DELTA and one.snapshot_id is not None
-        )
-        return set(deltas.values()) <= {1}
-
-
-def make_capture(tmp_path: Path, sweeps: bool = False) -> Capture:
+def make_capture(tmp_path: Path, sweeps: bool = False, **more: float) -> Capture:
     catalog = MemoryCatalog(f"file://{tmp_path}")
     catalog.make("db.t", SCHEMA, SPEC, **SMALL)
-    return Capture(catalog, sweeps)
-
-
-def check_counters(capture: Capture, name: str = "t") -> None:
-    table = capture.tables.load_named(("db",), name)
-    state = capture.state(table.identity.key)
-    assert not state.waiting_for_resync
-    assert state.head_snapshot_id == table.head_id("main")
-    holds = {one.scope: one.holds for one in state.partitions if one.holds != FileTally()}
-    assert holds == recount(table)
-    assert capture.broker.records("dead-letters") == []
+    return Capture(catalog, sweeps, **more)
 
 
 def meddle(doorbells: Sequence[Doorbell], dice: random.Random) -> list[Doorbell]:
@@ -294,3 +211,49 @@ def test_what_was_committed_during_a_restart_is_found_from_the_planners_state(
     events = capture.broker.records("table-commits")
     assert [len(one.snapshots) for one in events[1:]] == [1, 1, 1]
     assert not any(one.metadata_changed for one in events[1:])
+
+
+def test_two_listeners_at_once(tmp_path: Path) -> None:
+    """Each has the doorbells in an order of its own, and knows of the other by the topics alone."""
+    dice, one = random.Random(11), make_capture(tmp_path)
+    other = Capture(one.catalog)
+    other.broker, other.publisher = one.broker, one.publisher
+    other.restart()
+    for number in range(12):
+        one.catalog.load_table("db.t").append(rows((number % 3, number)))
+        for listener in dice.sample([one, other], 2):
+            listener.read_states()
+            listener.ring(*meddle([BELL] * 3, dice))
+        other.now_ms = one.now_ms
+        if dice.random() < 0.5:
+            one.second()
+    for listener in (one, other):
+        listener.ring(BELL)
+    seconds(one, SECONDS_TO_HEAL)
+    check_counters(one)
+    events = one.broker.records("table-commits")
+    told = Counter(new.snapshot_id for event in events for new in event.snapshots)
+    assert set(told.values()) == {2}
+
+
+def test_a_flood_of_doorbells_is_held_by_the_budget_and_delays_no_other_source(
+    tmp_path: Path,
+) -> None:
+    dice, capture = random.Random(13), make_capture(tmp_path, per_minute=30)
+    take_call, calls = capture.tables.pace, list[float]()
+
+    def note_call() -> None:
+        take_call()
+        calls.append(capture.now())
+
+    capture.tables.pace = note_call
+    forged = [Doorbell("lake", ("db",), f"forged-{number}") for number in range(100)]
+    for number in range(5):
+        for _ in range(5):
+            capture.ring(*dice.sample([*forged, BELL], 101), source="flood")
+        capture.catalog.load_table("db.t").append(rows((1, number)))
+        capture.ring(BELL)
+        seconds(capture, 15)
+        check_counters(capture)
+    for at in calls:
+        assert sum(at <= one < at + 60 for one in calls) <= 30

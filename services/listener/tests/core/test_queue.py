@@ -43,8 +43,10 @@ def test_sources_take_turns() -> None:
     queue = LookQueue()
     for number in range(100):
         queue.ring(table(f"flood-{number}"), "webhooks", None, 0.0)
-    queue.ring(table("mine"), "kafka", None, 0.0)
+    for source in ("webhooks", "kafka", "kafka"):
+        queue.ring(table("mine"), source, None, 0.0)
     assert [begin(queue).place.name for _ in range(2)] == ["flood-0", "mine"]
+    assert sum(queue.next_look(0.0) is not None for _ in range(200)) == 99
 
 
 def test_a_place_that_fails_rests_and_its_doorbells_are_dealt_with() -> None:

@@ -7,7 +7,7 @@ time. A place that fails rests, and nobody waits for it.
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -40,7 +40,7 @@ class LookQueue:
 
     def __init__(self) -> None:
         self._waiting: dict[Place, PlaceLook] = {}
-        self._turns: dict[str, deque[Place]] = {}  # by source, the next one first
+        self._turns: dict[str, OrderedDict[Place, None]] = {}  # by source, the next one first
         self._running: dict[Place, PlaceLook] = {}
         self._again: dict[Place, PlaceLook] = {}  # rung for while a look was running
         self._rests: dict[Place, tuple[float, float]] = {}  # not before, and the next rest
@@ -64,11 +64,9 @@ class LookQueue:
             return
         if place in self._running:
             look = self._again.setdefault(place, PlaceLook(place, source))
-        elif place in self._waiting:
-            look = self._waiting[place]
         else:
-            look = self._waiting[place] = PlaceLook(place, source)
-            self._turns.setdefault(source, deque()).append(place)
+            look = self._waiting.setdefault(place, PlaceLook(place, source))
+            self._turns.setdefault(source, OrderedDict())[place] = None
         if ring is not None:
             look.rings.append(ring)
 
@@ -81,16 +79,19 @@ class LookQueue:
         """Begin a look: of the source whose turn it is. None if nothing waits."""
         while self._later and self._later[0][0] <= now:
             self.ring(heapq.heappop(self._later)[2], OWN, None, now)
-        if not self._turns:
-            return None
-        source = next(iter(self._turns))
-        places = self._turns.pop(source)
-        look = self._waiting.pop(places.popleft())
-        if places:
-            self._turns[source] = places  # behind the others
-        look.begun_s = now
-        self._running[look.place] = look
-        return look
+        while self._turns:
+            source = next(iter(self._turns))
+            places = self._turns.pop(source)
+            while places:
+                place, _ = places.popitem(last=False)
+                if (look := self._waiting.pop(place, None)) is None:
+                    continue  # begun in another source's turn
+                if places:
+                    self._turns[source] = places  # behind the others
+                look.begun_s = now
+                self._running[place] = look
+                return look
+        return None
 
     def end_look(self, look: PlaceLook, now: float, failed: bool) -> None:
         """Note that a look is over, and its doorbells are dealt with. After a failure the place
