@@ -86,6 +86,9 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with run_cluster(tmp_path_factory.mktemp("api"), "api") as cluster:
         cluster.kubectl("apply", "--server-side", "-f", PROGRAMS / "crds")
         cluster.kubectl("create", "namespace", NAMESPACE)
+        # A controller does this on a node.
+        cluster.kubectl("create", "serviceaccount", "default", "--namespace", NAMESPACE)
+        cluster.kubectl("create", "priorityclass", "high", "--value=1")
         levels = ("enforce", "warn")
         cluster.kubectl(
             *("label", "namespace", NAMESPACE),
