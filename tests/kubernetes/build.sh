@@ -37,6 +37,23 @@ kubernetes() {
     -X $v.gitTreeState=clean -X $v.gitCommit=$(printf '0%.0s' $(seq 40)) -X $v.buildDate=1970-01-01T00:00:00Z"
 }
 
+coredns() { # with three plugins of fifty: most of the others bring the library of a cloud
+  mkdir -p "$MODULES/coredns"
+  cat > "$MODULES/coredns/main.go" <<'GO'
+package main
+
+import (
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+)
+
+func main() { coremain.Run() }
+GO
+  module coredns github.com/coredns/coredns@v$COREDNS .
+}
+
 pause() { # the image of a pod's sandbox: one program that reaps processes
   local work; work=$(mktemp -d)
   cat > "$work/main.go" <<'GO'
@@ -67,12 +84,18 @@ func main() {
 }
 GO
   go build -trimpath -ldflags "-s -w" -o "$work/pause" "$work/main.go"
-  tar --directory "$work" --create --file "$work/layer.tar" --mtime @0 --owner 0 --group 0 pause
-  local layer; layer=$(sha256sum "$work/layer.tar" | cut -d' ' -f1)
-  printf '{"architecture": "%s", "os": "linux", "config": {"Entrypoint": ["/pause"], "User": "65535"}, "rootfs": {"type": "layers", "diff_ids": ["sha256:%s"]}}' \
-    "$(go env GOARCH)" "$layer" > "$work/config.json"
-  echo '[{"Config": "config.json", "RepoTags": ["localhost/pause:1"], "Layers": ["layer.tar"]}]' > "$work/manifest.json"
-  tar --directory "$work" --create --file "$BIN/pause" manifest.json config.json layer.tar
+  archive "$work/pause" localhost/pause:1
+  rm -r "$work"
+}
+
+archive() { # archive PROGRAM IMAGE: an image of this program only, as docker-archive in the folder of the programs
+  local name work layer; name=$(basename "$1"); work=$(mktemp -d)
+  tar --directory "$(dirname "$1")" --create --file "$work/layer.tar" --mtime @0 --owner 0 --group 0 "$name"
+  layer=$(sha256sum "$work/layer.tar" | cut -d' ' -f1)
+  printf '{"architecture": "%s", "os": "linux", "config": {"Entrypoint": ["/%s"], "User": "65535"}, "rootfs": {"type": "layers", "diff_ids": ["sha256:%s"]}}' \
+    "$(go env GOARCH)" "$name" "$layer" > "$work/config.json"
+  printf '[{"Config": "config.json", "RepoTags": ["%s"], "Layers": ["layer.tar"]}]' "$2" > "$work/manifest.json"
+  tar --directory "$work" --create --file "$BIN/$name" manifest.json config.json layer.tar
   rm -r "$work"
 }
 
@@ -92,7 +115,7 @@ build() {
   case $1 in
     kube*) kubernetes "$1" ;;
     etcd) module etcd go.etcd.io/etcd/server/v3@v$ETCD go.etcd.io/etcd/server/v3 ;;
-    coredns) module coredns github.com/coredns/coredns@v$COREDNS github.com/coredns/coredns ;;
+    coredns) coredns ;;
     # Otherwise a chart's kubeVersion is compared with 1.20.
     helm) module helm helm.sh/helm/v3@v$HELM helm.sh/helm/v3/cmd/helm \
       "-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=34" ;;
@@ -101,11 +124,15 @@ build() {
   esac
 }
 
-build_keda() {
+build_keda() { # build_keda PROGRAM: its image; for the operator also KEDA's manifests, without the admission webhooks
   local folder; folder=$(module_folder github.com/kedacore/keda/v2@v$KEDA)
   rm -rf "$MODULES/keda"; cp -r "$folder" "$MODULES/keda"; chmod -R u+w "$MODULES/keda"  # its own replacements count
   cd "$MODULES/keda"
-  compile "$1" "./cmd/$([ "$1" = keda ] && echo operator || echo adapter)"
+  local -A packages=([keda]=operator [keda-adapter]=adapter) images=([keda]=keda [keda-adapter]=keda-metrics-apiserver)
+  go build -trimpath -ldflags "-s -w" -o "bin/$1" "./cmd/${packages[$1]}"
+  archive "bin/$1" "ghcr.io/kedacore/${images[$1]}:main"
+  sed -i /webhooks/d config/default/kustomization.yaml
+  "$BIN/kubectl" kustomize config/default | sed 's/imagePullPolicy: Always/imagePullPolicy: Never/' > "$BIN/keda.yaml"
 }
 
 mkdir -p "$BIN"

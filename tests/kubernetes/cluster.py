@@ -1,4 +1,4 @@
-"""Kubernetes on this machine, by `node.sh`: an API server, or a node as well."""
+"""Kubernetes on this machine, by `node.sh`: an API server, or two nodes as well."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Cluster:
 
 @contextmanager
 def run_cluster(state: Path, kind: str) -> Iterator[Cluster]:
-    """Start the API server (`api`) or a node (`node`); stop it at the end."""
+    """Start the API server (`api`) or nodes as well (`nodes`). Stop them at the end."""
     cluster = Cluster(state)
     try:
         cluster.call(kind)

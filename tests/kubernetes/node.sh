@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Kubernetes of one node on this machine, in a network namespace and a mount namespace of its own.
-#   node.sh api | node           start etcd and the API server, or a whole node
+# Kubernetes on this machine, in a network namespace and mount namespaces of its own.
+#   node.sh api | nodes          start etcd and the API server, or a cluster of two nodes
 #   node.sh run PROGRAM ARGS...  run a program in there with KUBECONFIG set
-#   node.sh load                 import images from stdin (docker-archive)
+#   node.sh load NUMBER          import images from stdin (docker-archive) into a node
 #   node.sh stop                 stop everything
 # Reads STATE (a directory). Needs root, the programs of build.sh, iproute2 and openssl; for a node also
 # containerd, runc, containernetworking-plugins and iptables.
@@ -13,9 +13,9 @@ STATE=${STATE:?a directory}
 export PATH=${XDG_CACHE_HOME:-$HOME/.cache}/firnline/kubernetes/bin:$PATH
 NS=firnline-$(echo "$STATE" | sha256sum | cut -c-8)
 API=10.84.0.1 PORT=6443 SERVICES=10.96.0.0/16 PODS=10.87.0.0/16 DNS=10.96.0.10
-NODE=$STATE/node SOCKET=$STATE/node/containerd.sock NAME=node-1
+NODES="1 2"
 export KUBECONFIG=$STATE/admin.conf
-mkdir -p "$STATE"/{logs,certs} "$NODE"/{cni,manifests}
+mkdir -p "$STATE"/{logs,certs,cni}
 
 # Not `ip netns exec`, which mounts a new /sys without the cgroups.
 inside() { nsenter --net="/run/netns/$NS" -- "$@"; }
@@ -63,11 +63,11 @@ api() {
   signed proxy-client /CN=front-proxy
   if [ ! -f tokens.csv ]; then
     (umask 077; for who in 'admin,admin,"system:masters"' 'system:kube-controller-manager,kcm,"system:masters"' \
-      'system:kube-scheduler,scheduler,"system:kube-scheduler"' "system:node:$NAME,node,\"system:nodes\""; do
+      'system:kube-scheduler,scheduler,"system:kube-scheduler"' system:node:node-{1,2},,system:nodes; do
       echo "$(openssl rand -hex 16),$who"; done > tokens.csv)
   fi
   user admin.conf admin; user kcm.conf system:kube-controller-manager
-  user scheduler.conf system:kube-scheduler; user node.conf "system:node:$NAME"
+  user scheduler.conf system:kube-scheduler
   launch etcd etcd --data-dir "$STATE/etcd" --log-level warn --unsafe-no-fsync \
     --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379 --listen-peer-urls http://127.0.0.1:2380
   launch api kube-apiserver --etcd-servers http://127.0.0.1:2379 --bind-address $API --advertise-address $API --secure-port $PORT \
@@ -81,68 +81,83 @@ api() {
   wait_for inside kubectl get --raw /readyz
 }
 
-node() {
+nodes() {
   launch controllers kube-controller-manager --kubeconfig kcm.conf --service-account-private-key-file certs/sa.key --root-ca-file certs/ca.crt \
     --leader-elect=false --bind-address 127.0.0.1 --controllers='*,-nodeipam,-service-lb-controller'
   launch scheduler kube-scheduler --kubeconfig scheduler.conf --leader-elect=false --bind-address 127.0.0.1
-  configure
-  # Mounts that pods see exist in here only. Where cgroups v1 and an empty v2 are both mounted, runc fails.
-  launch containerd unshare --mount --propagation private sh -c '
-    if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi
-    mount --make-rshared / && exec containerd --config "$1"' sh "$NODE/containerd.toml"
-  wait_for ctr --address "$SOCKET" version
-  load < "${XDG_CACHE_HOME:-$HOME/.cache}/firnline/kubernetes/bin/pause"
-  launch kubelet nsenter --target "$(cat containerd.pid)" --mount -- kubelet --config "$NODE/kubelet.yaml" --kubeconfig "$STATE/node.conf" \
-    --root-dir "$NODE/kubelet" --cert-dir "$NODE/pki" --hostname-override $NAME --node-ip $API
-  launch proxy kube-proxy --config "$NODE/proxy.yaml" --hostname-override $NAME
-  launch dns coredns -conf "$NODE/Corefile"
+  configure_network
+  for i in $NODES; do node "$i"; done
+  launch proxy kube-proxy --config proxy.yaml --hostname-override node-1
+  launch dns coredns -conf Corefile
   inside kubectl apply -f "$SELF/dns.yaml" > /dev/null
-  wait_for inside kubectl wait --for=condition=Ready "node/$NAME" --timeout=1s
+  for i in $NODES; do wait_for inside kubectl wait --for=condition=Ready "node/node-$i" --timeout=1s; done
 }
 
-configure() {
+node() { # node NUMBER
+  NODE=$STATE/node-$1 ADDRESS=${API%1}$1
+  mkdir -p "$NODE/manifests"
+  if [ "$ADDRESS" != "$API" ]; then inside ip addr add "$ADDRESS/24" dev node; fi
+  user "$NODE/user.conf" "system:node:node-$1"
+  configure_node
+  # Mounts that pods see exist in here only. Where cgroups v1 and an empty v2 are both mounted, runc fails.
+  launch "containerd-$1" unshare --mount --propagation private sh -c '
+    if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi
+    mount --make-rshared / && exec containerd --config "$1"' sh "$NODE/containerd.toml"
+  wait_for ctr --address "$NODE/containerd.sock" version
+  load "$1" < "${XDG_CACHE_HOME:-$HOME/.cache}/firnline/kubernetes/bin/pause"
+  launch "kubelet-$1" nsenter --target "$(cat "containerd-$1.pid")" --mount -- kubelet --config "$NODE/kubelet.yaml" \
+    --kubeconfig "$NODE/user.conf" --root-dir "$NODE/kubelet" --cert-dir "$NODE/pki" --hostname-override "node-$1" --node-ip "$ADDRESS"
+}
+
+configure_node() {
   cat > "$NODE/containerd.toml" <<EOF
 version = 2
 root = "$NODE/containerd"
 state = "$NODE/containerd-run"
 [grpc]
-address = "$SOCKET"
+address = "$NODE/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "localhost/pause:1"
 disable_apparmor = true
 restrict_oom_score_adj = true  # without CAP_SYS_RESOURCE no process may lower it
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "/usr/lib/cni"
-conf_dir = "$NODE/cni"
-EOF
-  cat > "$NODE/cni/10-pods.conflist" <<EOF
-{"cniVersion": "0.4.0", "name": "pods", "plugins": [
-  {"type": "bridge", "bridge": "pods", "isGateway": true, "hairpinMode": true,
-   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$PODS"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "$NODE/ipam"}}]}
+conf_dir = "$STATE/cni"
 EOF
   cat > "$NODE/kubelet.yaml" <<EOF
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: $API
+address: $ADDRESS
+healthzPort: 0
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: "$STATE/certs/ca.crt"}}
 authorization: {mode: Webhook}
 cgroupDriver: cgroupfs
 enforceNodeAllocatable: []
+cgroupsPerQOS: false  # otherwise each node removes the cgroups of the other's pods
 failSwapOn: false
 failCgroupV1: false
 oomScoreAdj: 0
 featureGates: {KubeletInUserNamespace: true}
-containerRuntimeEndpoint: unix://$SOCKET
-resolvConf: $NODE/resolv.conf
+containerRuntimeEndpoint: unix://$NODE/containerd.sock
+resolvConf: $STATE/resolv.conf
 clusterDNS: [$DNS]
 clusterDomain: cluster.local
 staticPodPath: $NODE/manifests
+podLogsDir: $NODE/logs
 localStorageCapacityIsolation: false
 evictionHard: {memory.available: 100Mi}
 imageGCHighThresholdPercent: 100
 EOF
-  echo "nameserver $API" > "$NODE/resolv.conf"
-  cat > "$NODE/proxy.yaml" <<EOF
+}
+
+configure_network() { # all nodes are in one network namespace, so they share a bridge and a proxy
+  cat > cni/10-pods.conflist <<EOF
+{"cniVersion": "0.4.0", "name": "pods", "plugins": [
+  {"type": "bridge", "bridge": "pods", "isGateway": true, "hairpinMode": true,
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": "$PODS"}]], "routes": [{"dst": "0.0.0.0/0"}], "dataDir": "$STATE/ipam"}}]}
+EOF
+  echo "nameserver $API" > resolv.conf
+  cat > proxy.yaml <<EOF
 apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: iptables
@@ -151,7 +166,7 @@ clusterCIDR: $PODS
 clientConnection: {kubeconfig: $STATE/admin.conf}
 conntrack: {maxPerCore: 0, min: 0}
 EOF
-  cat > "$NODE/Corefile" <<EOF
+  cat > Corefile <<EOF
 cluster.local:53 {
   bind $API
   kubernetes cluster.local {
@@ -163,14 +178,15 @@ cluster.local:53 {
 EOF
 }
 
-load() { ctr --address "$SOCKET" --namespace k8s.io images import - > /dev/null; }
+load() { ctr --address "$STATE/node-$1/containerd.sock" --namespace k8s.io images import - > /dev/null; }
 
 stop() {
-  if [ -S "$SOCKET" ]; then
-    ctr --address "$SOCKET" --namespace k8s.io tasks list --quiet 2> /dev/null | xargs --no-run-if-empty -n 1 ctr --address "$SOCKET" --namespace k8s.io tasks kill --signal SIGKILL 2> /dev/null || true
-  fi
-  local name
-  for name in kubelet proxy dns scheduler controllers api etcd containerd; do
+  local name socket
+  for socket in node-*/containerd.sock; do
+    if [ ! -S "$socket" ]; then continue; fi
+    ctr --address "$socket" --namespace k8s.io tasks list --quiet 2> /dev/null | xargs --no-run-if-empty -n 1 ctr --address "$socket" --namespace k8s.io tasks kill --signal SIGKILL 2> /dev/null || true
+  done
+  for name in kubelet-1 kubelet-2 proxy dns scheduler controllers api etcd containerd-1 containerd-2; do
     if [ -f $name.pid ]; then kill "$(cat $name.pid)" 2> /dev/null || true; rm -f $name.pid; fi
   done
   sleep 1
@@ -179,9 +195,9 @@ stop() {
 
 case "${1:-}" in
   run) shift; inside "$@" ;;
-  load) load ;;
+  load) load "$2" ;;
   api) cd "$STATE"; api ;;
-  node) cd "$STATE"; api; node ;;
+  nodes) cd "$STATE"; api; nodes ;;
   stop) cd "$STATE"; stop ;;
   *) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac

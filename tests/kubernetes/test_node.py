@@ -1,4 +1,4 @@
-"""The chart on a real node: `make test-kubernetes`. The commands are those of the documentation."""
+"""The chart on real nodes: `make test-kubernetes`. The commands are those of the documentation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
         reason="needs root and `tests/kubernetes/build.sh node`",
     ),
 ]
-ENGINE = shlex.split(os.environ.get("FIRNLINE_TEST_ENGINE", "docker"))
+DOCKER = shlex.split(os.environ.get("DOCKER", "docker"))
 VERSION = yaml.safe_load((ROOT / "infra/helm/firnline/Chart.yaml").read_text())["appVersion"]
 SERVERS = (ROOT / "infra/helm/trial/servers.yaml").read_text()
 PAGE = (ROOT / "docs/deploy/kubernetes.md").read_text()
@@ -60,14 +60,13 @@ def read_commands(heading: str) -> str:
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A node with the images and three volumes."""
+    """Two nodes with three volumes. The second one, without images, takes no pods."""
     state = tmp_path_factory.mktemp("node")
-    with run_cluster(state, "node") as cluster:
-        for family in ("edge", "enricher", "jvm"):
-            name = f"firnline-{family}"
-            load_image(cluster, f"{name}:local", f"docker.io/library/{name}:{VERSION}")
+    with run_cluster(state, "nodes") as cluster:
+        cluster.kubectl("cordon", "node-2")
+        load_firnline(cluster, 1)
         for image in sorted(set(re.findall(r"image: (\S+)", SERVERS))):
-            load_image(cluster, image, f"docker.io/{image}")
+            load_image(cluster, 1, image, f"docker.io/{image}")
         volumes = [VOLUMES]
         for number in range(3):
             folder = state / f"volumes/{number}"
@@ -77,11 +76,17 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def load_image(cluster: Cluster, image: str, name: str) -> None:
-    """Bring an image of the engine into the node under the name that manifests have."""
-    subprocess.run([*ENGINE, "tag", image, name], check=True)
-    with subprocess.Popen([*ENGINE, "save", name], stdout=subprocess.PIPE) as saved:
-        cluster.call("load", stdin=saved.stdout)
+def load_firnline(cluster: Cluster, node: int) -> None:
+    for family in ("edge", "enricher", "jvm"):
+        name = f"firnline-{family}"
+        load_image(cluster, node, f"{name}:local", f"docker.io/library/{name}:{VERSION}")
+
+
+def load_image(cluster: Cluster, node: int, image: str, name: str) -> None:
+    """Bring an image of the engine into a node under the name that manifests have."""
+    subprocess.run([*DOCKER, "tag", image, name], check=True)
+    with subprocess.Popen([*DOCKER, "save", name], stdout=subprocess.PIPE) as saved:
+        cluster.call("load", str(node), stdin=saved.stdout)
     assert saved.returncode == 0, name
 
 
@@ -123,6 +128,19 @@ def wait_for_writers(cluster: Cluster, name: str, timeout_s: float) -> str:
     return output
 
 
+def wait_for_line(cluster: Cluster, name: str, line: str) -> None:
+    """Wait until a pod has written this line."""
+    deadline = time.monotonic() + 300
+    while line not in (output := cluster.run("kubectl", "logs", name, check=False).stdout):
+        assert time.monotonic() < deadline, output
+        time.sleep(1)
+
+
+def wait_for_rollout(cluster: Cluster, name: str, namespace: str = NAMESPACE) -> None:
+    rollout = ("rollout", "status", name, "--timeout=300s")
+    cluster.kubectl("--namespace", namespace, *rollout, timeout=360)
+
+
 def read_pods(cluster: Cluster) -> list[dict[str, Any]]:
     found = cluster.kubectl("get", "pods", "-l", "app.kubernetes.io/component", "--output", "yaml")
     return list(yaml.safe_load(found)["items"])
@@ -138,17 +156,16 @@ def test_a_rolling_restart_and_kills_lose_no_row(installed: tuple[Cluster, str])
     cluster, _ = installed
     before = {one["metadata"]["uid"] for one in read_pods(cluster)}
     start_writers(cluster, "writers-1")
+    wait_for_line(cluster, "writers-1", "writers go")
     cluster.kubectl(
-        "rollout",
-        "restart",
-        "statefulset,deployment",
-        "--selector",
-        "app.kubernetes.io/name=firnline",
+        *("rollout", "restart", "statefulset,deployment"),
+        *("--selector", "app.kubernetes.io/name=firnline"),
     )
     for component in ("gateway", "planner"):
-        cluster.kubectl("rollout", "status", f"statefulset/firnline-{component}", "--timeout=180s")
+        wait_for_rollout(cluster, f"statefulset/firnline-{component}")
     for component in ("enricher", "committer", "console", "worker"):
-        cluster.kubectl("rollout", "status", f"deployment/firnline-{component}", "--timeout=180s")
+        wait_for_rollout(cluster, f"deployment/firnline-{component}")
+    wait_for_line(cluster, "writers-1", "Firnline is switched on")
     for component in ("worker", "planner", "committer", "enricher"):
         kill_pod(cluster, component)
         time.sleep(5)
@@ -156,6 +173,22 @@ def test_a_rolling_restart_and_kills_lose_no_row(installed: tuple[Cluster, str])
     assert "rows verified" in wait_for_writers(cluster, "writers-1", 400)
     after = {one["metadata"]["uid"] for one in read_pods(cluster)}
     assert not before & after
+
+
+def test_a_drained_node_loses_no_row(installed: tuple[Cluster, str]) -> None:
+    """All pods move to the other node, one gateway after the other."""
+    cluster, _ = installed
+    load_firnline(cluster, 2)
+    start_writers(cluster, "writers-2")
+    wait_for_line(cluster, "writers-2", "Firnline is switched on")
+    cluster.kubectl("uncordon", "node-2")
+    try:
+        options = ("--delete-emptydir-data", "--pod-selector", "app.kubernetes.io/component")
+        cluster.kubectl("drain", "node-1", *options, "--timeout=240s", timeout=300)
+        assert "node-1" not in {one["spec"].get("nodeName") for one in read_pods(cluster)}
+        assert "rows verified" in wait_for_writers(cluster, "writers-2", 400)
+    finally:
+        cluster.kubectl("uncordon", "node-1")
 
 
 def test_nothing_is_left_after_an_uninstall(installed: tuple[Cluster, str]) -> None:
