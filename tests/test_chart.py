@@ -19,6 +19,7 @@ from firnline_adapters.config.settings import READERS, all_settings
 from firnline_adapters.observability.health import ServiceHealth, wsgi_application
 from firnline_cli.__main__ import main
 from firnline_committer import bootstrap as committer
+from firnline_console.http.api import WORKERS_ASKED
 from firnline_console.settings import ConsoleSettings
 from firnline_console.views.capacity import WorkerCapacity
 from firnline_console.views.workers import workers_json
@@ -109,6 +110,8 @@ def test_scalers_name_consumer_groups_topics_and_numbers_that_exist() -> None:
     assert [answer[lane]["wanted"] for lane in lanes] == [0, 0]
     assert [answer["groups"]["etl"][lane]["wanted"] for lane in lanes] == [0, 0]
     assert "{{ with $service.group }}groups.{{ . }}.{{ end }}{{ . }}.wanted" in TEMPLATES
+    [query] = re.findall(r"/api/workers\?(.+)", TEMPLATES)
+    assert re.findall(r"(\w+)=", query) == [one.name for one in WORKERS_ASKED if one.name != "max"]
 
 
 def test_some_worker_takes_each_queue() -> None:
