@@ -56,4 +56,4 @@ def test_java_at_another_prefix_does_nothing(
             rest_catalog(iceberg.jvm, at_prefix(reached, "dev"))
         table = TableName(uuid, (namespace,), "t", "lake", "dev")
         with pytest.raises(OtherPrefix):
-            CatalogCommits(iceberg, reached).undo(table, "main", 1, 2)
+            CatalogCommits(iceberg, reached).for_table(table).undo(table, "main", 1, 2)

@@ -27,6 +27,10 @@ class MeddledCommits:
         self.after = dict[int, Callable[[], Any]]()
         self.count = 0
 
+    def for_table(self, table: TableName) -> MeddledCommits:
+        """See `JavaCommits.for_table`."""
+        return self
+
     def commit(self, table: TableName, ref: str, head: int, rewrites: Any, **more: Any) -> Outcome:
         """See `JavaCommits.commit`."""
         number, self.count = self.count, self.count + 1

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 from firnline_domain.errors import CatalogUnreachable, Misconfigured, TaskRefused
@@ -20,7 +18,6 @@ from py4j.protocol import Py4JJavaError
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from firnline_iceberg.commit.java_commits import JavaCommits
-from firnline_iceberg.commit.rewrite import Outcome
 from firnline_iceberg.connection.call_metrics import declare_catalogs
 from firnline_iceberg.connection.connection import Catalog, CatalogConnection, connection_of
 from firnline_iceberg.connection.prefix import OtherPrefix, at_prefix
@@ -170,14 +167,18 @@ def _open_all(each: CatalogClients[Tables]) -> Iterator[Tables]:
             yield found
 
 
-class CatalogCommits(JavaCommits):
+class CatalogCommits:
     """`JavaCommits` of all catalogs, each with a client of its own."""
 
     def __init__(self, iceberg: Jvm, catalogs: Catalog | Connections) -> None:
         """Open the Java client of each catalog; one that does not answer is opened for its first
         table. Raises Misconfigured, or py4j.protocol.Py4JJavaError if no catalog answers."""
         connections = connections_of(catalogs)
-        self._each = CatalogClients(connections, partial(_make_commits, iceberg))
+
+        def make_commits(connection: CatalogConnection) -> JavaCommits:
+            return JavaCommits(iceberg, connection)
+
+        self._each = CatalogClients(connections, make_commits)
         failures = []
         for name in connections:
             try:
@@ -187,31 +188,9 @@ class CatalogCommits(JavaCommits):
         if len(failures) == len(connections):
             raise failures[0]
 
-    def _commits_of(self, table: TableName) -> JavaCommits:
+    def for_table(self, table: TableName) -> JavaCommits:
+        """Return the client of a table's catalog. Raises UnknownCatalog, CatalogUnreachable."""
         try:
             return self._each.client_of(table)
         except Py4JJavaError as error:
             raise CatalogUnreachable(f"catalog {table.catalog}: {error.java_exception}") from error
-
-    def commit(self, table: TableName, *how: Any, **more: Any) -> Outcome:
-        """Commit to a table's own catalog. Raises UnknownCatalog, and the errors of
-        `JavaCommits.commit`."""
-        return self._commits_of(table).commit(table, *how, **more)
-
-    def begin(self, table: TableName) -> None:
-        """Begin a commit in a table's own catalog. Raises UnknownCatalog, and the errors of
-        `JavaCommits.begin`."""
-        self._commits_of(table).begin(table)
-
-    def abandon(self, table: TableName) -> None:
-        with suppress(TaskRefused, CatalogUnreachable):  # then nothing was ever written for it
-            self._commits_of(table).abandon(table)
-
-    def undo(self, table: TableName, ref: str, ours: int, parent: int) -> bool:
-        """Undo a commit in a table's own catalog. Raises UnknownCatalog, and the errors of
-        `JavaCommits.undo`."""
-        return self._commits_of(table).undo(table, ref, ours, parent)
-
-
-def _make_commits(iceberg: Jvm, connection: CatalogConnection) -> JavaCommits:
-    return JavaCommits(iceberg, connection)

@@ -37,7 +37,7 @@ from firnline_domain.records.signing import Keyring
 from firnline_domain.settings.groups import group_name
 from firnline_iceberg.catalog_probe import require_catalogs
 from firnline_iceberg.catalogs import CatalogCommits, CatalogTables
-from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.java_commits import TableCommits
 from firnline_iceberg.connection.auth import catalog_answers
 from firnline_iceberg.connection.settings import watch_catalogs
 from firnline_iceberg.java.jars import VARIABLE, class_path
@@ -216,7 +216,7 @@ def handlers_of(
     settings: WorkerSettings,
     tables: Tables,
     java: JavaTables,
-    commits: JavaCommits,
+    commits: TableCommits,
     cache: DeleteSetCache,
     stage: Stage,
     host: Host,
@@ -241,7 +241,7 @@ def handlers_of(
 
 
 def table_actions(
-    tables: Tables, java: JavaTables, commits: JavaCommits, host: Host, keys: Keyring
+    tables: Tables, java: JavaTables, commits: TableCommits, host: Host, keys: Keyring
 ) -> TableActions:
     """Return the function that carries out each action on a whole table
     (`firnline_domain.policy.table_action.registry`)."""

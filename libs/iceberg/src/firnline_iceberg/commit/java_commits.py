@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from cachetools import FIFOCache
 from firnline_domain.commits.hold_header import HEADER, PASS
@@ -121,6 +121,13 @@ class _CachedTable:
     prepared: _Prepared | None = None
 
 
+class TableCommits(Protocol):
+    """What has the client that commits to a table: `JavaCommits`, `catalogs.CatalogCommits`."""
+
+    def for_table(self, table: TableName) -> JavaCommits:
+        """Return the client of the catalog that a table is in."""
+
+
 class JavaCommits:
     """Commits to the tables of one REST catalog. Many threads, but for one table one at a time."""
 
@@ -140,6 +147,10 @@ class JavaCommits:
         self._loops = JavaLoops(self._jvm)
         self._known = FIFOCache[TableName, _CachedTable](MOST_KNOWN)
         self._lock = threading.Lock()
+
+    def for_table(self, table: TableName) -> JavaCommits:
+        """Return this client: all tables are in its catalog."""
+        return self
 
     def commit(
         self,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -15,13 +16,13 @@ from firnline_domain.commits.commit_plan import plan_commit
 from firnline_domain.commits.conflicts import Conflict
 from firnline_domain.commits.conversion_progress import Marks
 from firnline_domain.commits.output_lifetimes import Lifetimes
-from firnline_domain.errors import RetryLater, TaskRefused
+from firnline_domain.errors import CatalogUnreachable, RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import FORMAT_VERSION_4, RewriteFinished
 from firnline_domain.records.signing import Keyring
 from firnline_iceberg.commit.hidden_history import KnownAncestries
-from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.java_commits import TableCommits
 from firnline_iceberg.commit.pinned_head import pin_head
 from firnline_iceberg.commit.rewrite import CommitRejected, Committed, CommitUnknown, HeadMoved
 from firnline_iceberg.commit.single_send import WrittenMetadata
@@ -66,7 +67,7 @@ class Committer:
     def __init__(
         self,
         catalog: HeldCatalog,
-        commits: JavaCommits,
+        commits: TableCommits,
         log: Log,
         now_ms: Callable[[], int],
         sleep: Callable[[float], object] = time.sleep,
@@ -200,7 +201,8 @@ class Committer:
         if not post_commit_check.is_in_history(table, batch.ref, [commits[task] for task in lost]):
             return dict.fromkeys(lost, Conflict(ConflictReason.HAZARD_10312, text + "undone"))
         back = post_commit_check.plan_reversal(table, batch.ref, commits, lost)
-        done = back and self._commits.undo(batch.table, batch.ref, back.head, back.parent)
+        commits_of_table = self._commits.for_table(batch.table)
+        done = back and commits_of_table.undo(batch.table, batch.ref, back.head, back.parent)
         text += "undone" if done else "NOT undone"
         self._log.error("delete_lost", table=batch.table, why=text)
         conflict = Conflict(ConflictReason.HAZARD_10312, text)
@@ -261,7 +263,7 @@ class Committer:
         new = set(examined.noted_lists) - batch.noted
         self._outputs.note_sends(head.table, new)
         batch.noted |= new
-        outcome = self._commits.commit(
+        outcome = self._commits.for_table(batch.table).commit(
             batch.table,
             batch.ref,
             head.snapshot_id,
@@ -400,7 +402,9 @@ class Committer:
         commit may be applied, the state of its repair is unknown: then the sweep clears it."""
         left = batch.leftovers
         if left.refused:
-            self._commits.abandon(batch.table)  # or its next try would name what is removed here
+            with suppress(TaskRefused, CatalogUnreachable):  # then it has made no try
+                # Else its next try would name what is removed here.
+                self._commits.for_table(batch.table).abandon(batch.table)
             left.refused = self._outputs.remove_metadata(batch.table, left.refused, left.unknown)
         for repair in left.deletes[:]:
             if repair.task_id not in self._unknown and not left.refused:

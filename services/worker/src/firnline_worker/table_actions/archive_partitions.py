@@ -50,7 +50,7 @@ from firnline_iceberg.archive.archive_table import (
     sync_archive,
 )
 from firnline_iceberg.archive.file_copies import copy_data_file, copy_json
-from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.java_commits import TableCommits
 from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.commit.rewrite import CommitRejected as CommitRefused
 from firnline_iceberg.commit.rewrite import Committed, CommitUnknown, Outcome, Rewrite
@@ -103,7 +103,7 @@ class Archiver:
     step."""
 
     tables: Tables
-    commits: JavaCommits
+    commits: TableCommits
     worker: str
     now_ms: Callable[[], int]
     keys: Keyring = write_ahead_list.UNSIGNED
@@ -274,7 +274,7 @@ class _Running:
             archive = create_archive(of.tables, look.table, *asked, of.keys, of.now_ms())
         archive = sync_archive(of.tables, look.table, archive, {one.scope.spec_id for one in files})
         if archive.head_id(MAIN) is None:
-            of.commits.begin(archive.identity)
+            of.commits.for_table(archive.identity).begin(archive.identity)
             archive = of.tables.for_table(archive.identity).load(archive.identity)
         return archive
 
@@ -323,7 +323,8 @@ class _Running:
         number = table.last_sequence_number
         given = {"removed": (), "added": (), **what}
         rewrite = Rewrite((self.order.task_id,), number, head, **given)
-        return self.of.commits.commit(table.identity, MAIN, head, (rewrite,), merges=False)
+        commits = self.of.commits.for_table(table.identity)
+        return commits.commit(table.identity, MAIN, head, (rewrite,), merges=False)
 
     @staticmethod
     def _field_count(table: LoadedTable, entry: DataFileEntry) -> int:

@@ -10,7 +10,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
-from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.java_commits import TableCommits
 from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.commit.rewrite import CommitRejected, Committed, Rewrite, task_ids
 from firnline_iceberg.java.api import removal_json
@@ -34,7 +34,7 @@ Look = Callable[[LoadedTable, int], PlannedRemoval]
 
 
 def commit_removal(
-    tables: Tables, commits: JavaCommits, order: TableOrder, look: Look, nothing: TableResult
+    tables: Tables, commits: TableCommits, order: TableOrder, look: Look, nothing: TableResult
 ) -> TableResult:
     """Commit a removal. `nothing`: the result if an earlier worker has committed it. Raises
     TaskRefused, RetryLater."""
@@ -54,7 +54,8 @@ def commit_removal(
         if not removal.files:
             return result
         rewrite = _removal_rewrite(order, table, head, removal)
-        outcome = commits.commit(order.table, MAIN, head, (rewrite,), merges=False)
+        client = commits.for_table(order.table)
+        outcome = client.commit(order.table, MAIN, head, (rewrite,), merges=False)
         if isinstance(outcome, CommitRejected):
             raise TaskRefused(outcome.reason, outcome.detail)
         return result if isinstance(outcome, Committed) else CommitLost(outcome.detail)

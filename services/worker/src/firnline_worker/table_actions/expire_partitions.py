@@ -15,7 +15,7 @@ from firnline_domain.policy.table_action.aged_partitions import AgeReason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
-from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.java_commits import TableCommits
 from firnline_iceberg.metadata.entries import DataFileEntry
 from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.removal.catalog_and_storage_clocks import Ask, ask_clocks, table_now
@@ -69,7 +69,7 @@ class PartitionExpirer:
     only an order. The commit is pinned to the head that was examined."""
 
     tables: Tables
-    commits: JavaCommits
+    commits: TableCommits
     worker: str
     now_ms: Callable[[], int]
     ask: Ask = ask_clocks

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
-from firnline_iceberg.commit.java_commits import JavaCommits
+from firnline_iceberg.commit.java_commits import TableCommits
 from firnline_iceberg.metadata.entries import DeleteFileEntry
 from firnline_iceberg.scan.dangling_deletes import dangling_deletes
 from firnline_iceberg.table.catalog_client import Tables
@@ -23,7 +23,7 @@ class DanglingDeleteRemover:
     rollback an older data file may be back, and its deletes with it."""
 
     tables: Tables
-    commits: JavaCommits
+    commits: TableCommits
     worker: str
     now_ms: Callable[[], int]
 
