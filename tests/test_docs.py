@@ -12,6 +12,7 @@ import pytest
 from firnline_adapters.observability.metric_list import DEAD, METRICS
 from firnline_cli.__main__ import COMMANDS, main
 from firnline_console.text.labels import ENDS
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 
 from tests.tools.reference.pages import BLOCKS, generated
 
@@ -183,6 +184,11 @@ def test_every_page_is_in_the_index() -> None:
     listed = {(DOCS / path).resolve() for path in re.findall(r"\]\(([^)#]+)", index)}
     pages = {page for page in DOCS.rglob("*.md") if page.parent.name != "decisions"}
     assert pages - listed == {DOCS / "README.md"}
+
+
+def test_every_action_on_a_table_has_a_row() -> None:
+    page = (DOCS / "tables/other-actions.md").read_text()
+    assert TABLE_ACTIONS.keys() <= set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -15,9 +15,9 @@ from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.storage.file_io import TableStorage
 from firnline_worker.delete_sets import send_to_executors
+from firnline_worker.rewrite.compare_rows import Comparer
 from firnline_worker.spark import executor_check
 from firnline_worker.table_actions import expire_snapshots as expiry
-from firnline_worker.table_actions.compare_rows import Comparer
 from firnline_worker.table_actions.expire_snapshots import Expirer
 
 from tests.kit.expiries import expire

@@ -14,7 +14,7 @@ from firnline_committer.background.sampled_comparison import order_comparison
 from firnline_domain.errors import TaskRefused
 from firnline_iceberg.commit.revert import CannotUndo, UndoPlan, give_back, undo_of
 from firnline_iceberg.scan.planning import live_files
-from firnline_worker.table_actions.compare_rows import Skipped, find_sides
+from firnline_worker.rewrite.compare_rows import Skipped, find_sides
 
 from tests.kit.lake_pair import LakeTable, Pair, now_ms
 from tests.kit.nessie import Nessie

@@ -10,8 +10,8 @@ from firnline_domain.base.values import replace
 from firnline_domain.records.orders import CompareRows
 from firnline_iceberg.commit.rewrite import task_ids
 from firnline_iceberg.scan.planning import live_files
-from firnline_worker.table_actions import compare_rows
-from firnline_worker.table_actions.compare_rows import Comparer
+from firnline_worker.rewrite import compare_rows
+from firnline_worker.rewrite.compare_rows import Comparer
 
 from tests.kit.long_run import mark_long
 

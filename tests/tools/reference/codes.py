@@ -17,8 +17,8 @@ from firnline_domain.records.parts.orphans import OrphanRefusal
 from firnline_domain.records.parts.sharing import SharingRefusal
 from firnline_iceberg.commit.revert import UndoRefusal
 from firnline_iceberg.removal.removal import SweepReason
+from firnline_worker.rewrite.compare_rows import COMPARED
 from firnline_worker.rewrite.eligibility import ACTION_REFUSED, HANDED_OVER, REFUSED
-from firnline_worker.table_actions.compare_rows import COMPARED
 
 from tests.tools.reference.markdown import cell, table
 

@@ -23,14 +23,6 @@ from firnline_adapters.redis.client import redis_client
 from firnline_adapters.redis.leases import RedisLeases
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.fleet.lanes import Lane, LaneRotation, lane_topic
-from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving, PartitionExpiry
-from firnline_domain.policy.table_action.compute_statistics import Statistics
-from firnline_domain.policy.table_action.create_tags import TagCreation
-from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
-from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
-from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
-from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
-from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
 from firnline_domain.ports import Publisher
 from firnline_domain.records.pauses import Pause
 from firnline_domain.records.signing import Keyring
@@ -45,12 +37,13 @@ from firnline_iceberg.table.catalog_client import Tables
 from pyspark.sql import SparkSession
 
 from firnline_worker.delete_sets.cache import DeleteSetCache
-from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, TableActions, WorkerHandlers
+from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases
 from firnline_worker.host.out_of_memory import measure_memory
 from firnline_worker.host.slot import WorkerSlot, acquire_slot
 from firnline_worker.loop import TaskLoop
+from firnline_worker.rewrite.compare_rows import Comparer
 from firnline_worker.rewrite.iceberg_fallback import Handover
 from firnline_worker.rewrite.rewriter import Rewriter, Stage
 from firnline_worker.settings import WorkerSettings
@@ -58,16 +51,7 @@ from firnline_worker.spark import executor_check
 from firnline_worker.spark.catalogs import SparkCatalogs
 from firnline_worker.spark.java_api import JavaTables, SparkJvm
 from firnline_worker.spark.session import Driver, SparkStage, require_spark_catalogs, start_session
-from firnline_worker.table_actions.archive_partitions import Archiver
-from firnline_worker.table_actions.compare_rows import Comparer
-from firnline_worker.table_actions.compute_statistics import StatisticsComputer
-from firnline_worker.table_actions.create_tags import TagCreator
-from firnline_worker.table_actions.expire_partitions import PartitionExpirer
-from firnline_worker.table_actions.expire_snapshots import Expirer
-from firnline_worker.table_actions.remove_dangling_deletes import DanglingDeleteRemover
-from firnline_worker.table_actions.remove_orphans import OrphanRemover
-from firnline_worker.table_actions.rewrite_manifests import ManifestRewriter
-from firnline_worker.table_actions.upgrade_format import FormatUpgrader
+from firnline_worker.table_actions.registry import ActionTools, build_table_actions
 
 DYING_S = 1.0  # from a broken connection to the end of the JVM that has broken it
 COMMON = (TABLE_TASKS, COMPARISONS)  # on the ordinary lane of the default group
@@ -224,39 +208,20 @@ def handlers_of(
 ) -> WorkerHandlers:
     """Return the handlers of every kind of order."""
     guard = Handover(java, tables, lambda key: host.leases.hold(f"table:{key}"))
-    budget = settings.delete_set_bytes
+    budget, name, protected = settings.delete_set_bytes, host.worker, host.leases.started_from
     return WorkerHandlers(
-        Rewriter(tables, java, cache, stage, guard, host.worker, budget, now_ms, keys=keys),
-        table_actions(tables, java, commits, host, keys),
-        Comparer(tables, java, host.worker, settings.compare_max_bytes, now_ms),
+        Rewriter(tables, java, cache, stage, guard, name, budget, now_ms, keys=keys),
+        build_table_actions(ActionTools(tables, java, commits, protected, name, now_ms, keys)),
+        Comparer(tables, java, name, settings.compare_max_bytes, now_ms),
         host.leases,
         host.publisher,
-        host.worker,
+        name,
         now_ms,
         host.log,
         host.stopping,
         host.heartbeats,
         host.pause,
     )
-
-
-def table_actions(
-    tables: Tables, java: JavaTables, commits: TableCommits, host: Host, keys: Keyring
-) -> TableActions:
-    """Return the function that carries out each action on a whole table
-    (`firnline_domain.policy.table_action.registry`)."""
-    name, started = host.worker, host.leases.started_from
-    return {
-        EXPIRE: Expirer(tables, java, started, name, now_ms, keys=keys).expire,
-        DanglingDeletes.name: DanglingDeleteRemover(tables, commits, name, now_ms).remove,
-        ManifestRewrite.name: ManifestRewriter(tables, java, name, now_ms).rewrite,
-        OrphanRemoval.name: OrphanRemover(tables, name, now_ms).remove,
-        PartitionExpiry.name: PartitionExpirer(tables, commits, name, now_ms).expire,
-        PartitionArchiving.name: Archiver(tables, commits, name, now_ms, keys).archive,
-        TagCreation.name: TagCreator(tables, name, now_ms).create,
-        FormatUpgrade.name: FormatUpgrader(tables, java, name, now_ms).upgrade,
-        Statistics.name: StatisticsComputer(tables, java, name, now_ms).compute,
-    }
 
 
 def _require_executors(spark: SparkSession, tables: Tables, log: Log) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from firnline_adapters import clock
 from firnline_adapters.kafka.dead_letters import dead_letter_of, send_to_dead_letters
@@ -37,17 +36,16 @@ from py4j.protocol import Py4JJavaError
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import MAX_STARTS, Busy, TaskLeases, lease_of
 from firnline_worker.host.out_of_memory import exhausted_memory, is_out_of_memory
+from firnline_worker.rewrite.compare_rows import Comparer
 from firnline_worker.rewrite.iceberg_fallback import as_java_error
 from firnline_worker.rewrite.rewriter import Rewriter
-from firnline_worker.table_actions.compare_rows import Comparer
+from firnline_worker.table_actions.registry import TableActions
 
 RESULTS = "task-results"
 REWRITES, HEAVY_REWRITES = lane_topic(Lane.ORDINARY), lane_topic(Lane.HEAVY)  # the default group's
 TABLE_TASKS, COMPARISONS = "table-tasks", "compare-tasks"  # nobody else's
 JAVA_CHARS = 4_000  # of Java's trace, in the log
 Result = RewriteFinished | TableResult | RowsCompared | TaskFailed
-TableActions = Mapping[str, Callable[[Any], TableResult]]
-"""By the action of a `TableOrder`: takes the order. Raises TaskRefused, RetryLater."""
 
 
 @dataclass(frozen=True)

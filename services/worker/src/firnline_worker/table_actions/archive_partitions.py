@@ -32,7 +32,7 @@ from firnline_domain.commits.archive_rounds import (
 from firnline_domain.commits.output_lifetimes import Lifetimes
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.table_action.aged_partitions import AgeReason
+from firnline_domain.policy.table_action.aged_partitions import AgeReason, PartitionArchiving
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.parts.archive_marks import FILES, GIVEN_UP, ROUND, SEAL, SETTLED
 from firnline_domain.records.results import TableResult, table_result
@@ -77,6 +77,7 @@ from firnline_worker.rewrite.preconditions import (
     yield_to_writers,
 )
 from firnline_worker.table_actions.archive_state import AreOld, Held, archive_of, source_of
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, carries_out
 
 MAX_FILES = 1_000  # of a round
 MAX_BYTES = 16 << 30  # of a round: what a killed one has copied in vain
@@ -115,6 +116,11 @@ class Archiver:
         if order.numbers.get("announces"):
             return run.build_result(run.preview_numbers())
         return run.build_result(run.archive_all())
+
+
+@carries_out(PartitionArchiving.name)
+def build_archiver(tools: ActionTools) -> CarryOut:
+    return Archiver(tools.tables, tools.commits, tools.worker, tools.now_ms, tools.keys).archive
 
 
 class _Running:

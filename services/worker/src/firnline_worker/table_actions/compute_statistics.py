@@ -18,7 +18,7 @@ from firnline_domain.base.values import Value
 from firnline_domain.errors import CatalogUnreachable, RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.compute_statistics import ALL
+from firnline_domain.policy.table_action.compute_statistics import ALL, Statistics
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
@@ -39,6 +39,7 @@ from pyiceberg.types import NestedField, PrimitiveType, StructType
 from pyspark.errors.exceptions.captured import CapturedException
 
 from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, carries_out
 
 UNKNOWN = "org.apache.iceberg.exceptions.CommitStateUnknownException"
 
@@ -283,6 +284,11 @@ class StatisticsComputer:
 
     def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
         return table_result(order, self.worker, self.now_ms(), numbers)
+
+
+@carries_out(Statistics.name)
+def build_statistics_computer(tools: ActionTools) -> CarryOut:
+    return StatisticsComputer(tools.tables, tools.java, tools.worker, tools.now_ms).compute
 
 
 def stale_paths(table: LoadedTable, stale: Iterable[int]) -> Iterator[str]:

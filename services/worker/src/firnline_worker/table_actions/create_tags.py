@@ -10,7 +10,7 @@ from firnline_domain.base.values import Value, moment_near
 from firnline_domain.clocks import CLOCKS_DIFFER
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.table_action.create_tags import TAG_EXISTS
+from firnline_domain.policy.table_action.create_tags import TAG_EXISTS, TagCreation
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.ref_rules import NamedRef, expired_refs, parse_ref_rules
@@ -24,6 +24,8 @@ from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
+
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, carries_out
 
 
 class WantedTag(Value):
@@ -136,6 +138,11 @@ class TagCreator:
         change = {"ref-name": tag.name, "type": "tag", "snapshot-id": tag.snapshot_id}
         update = SetSnapshotRefUpdate.model_validate({"action": "set-snapshot-ref", **change})
         return self.tables.commit_changes(order.table, (update,), {tag.name: None})
+
+
+@carries_out(TagCreation.name)
+def build_tag_creator(tools: ActionTools) -> CarryOut:
+    return TagCreator(tools.tables, tools.worker, tools.now_ms).create
 
 
 def refusal(limits: Thresholds, ordered_at_ms: int, now_ms: int) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import Value
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.policy.table_action.aged_partitions import AgeReason
+from firnline_domain.policy.table_action.aged_partitions import AgeReason, PartitionExpiry
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
@@ -31,6 +31,7 @@ from firnline_worker.rewrite.preconditions import (
     yield_to_writers,
 )
 from firnline_worker.table_actions.commit_removals import PlannedRemoval, commit_removal
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, carries_out
 
 MAX_FILES = 50_000  # in one commit, all of them in memory; the rest follows six hours later
 
@@ -108,6 +109,11 @@ class PartitionExpirer:
 
     def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
         return table_result(order, self.worker, self.now_ms(), numbers)
+
+
+@carries_out(PartitionExpiry.name)
+def build_partition_expirer(tools: ActionTools) -> CarryOut:
+    return PartitionExpirer(tools.tables, tools.commits, tools.worker, tools.now_ms).expire
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:

@@ -21,6 +21,7 @@ from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.table_action.snapshot_retention import (
+    EXPIRE,
     configured_metadata_versions,
     configured_ref_rules,
     configured_retention,
@@ -78,6 +79,7 @@ from pyiceberg.table.update import (
 )
 
 from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, Protected, carries_out
 
 # In one commit: a fleet that was adopted has tables with 125,000 of them, and their ids alone are
 # more than a record may hold.
@@ -91,8 +93,6 @@ SHOWN = 20  # lines of a run's log about files that stay
 MOST_LOOKED = 10_000  # tables; of more, some are listed again
 
 NOTHING: Mapping[str, int] = {}
-Protected = Callable[[str], Iterable[int]]
-"""table key -> snapshots from which running tasks started. May raise: then nothing expires."""
 
 
 def cut_off_ms(table: LoadedTable, older_than_ms: int, protected: Iterable[int]) -> int:
@@ -394,6 +394,13 @@ class Expirer:
             finished_at_ms=self.now_ms(),
             numbers={name: float(number) for name, number in numbers.items() if number},
         )
+
+
+@carries_out(EXPIRE)
+def build_expirer(tools: ActionTools) -> CarryOut:
+    return Expirer(
+        tools.tables, tools.java, tools.protected, tools.worker, tools.now_ms, keys=tools.keys
+    ).expire
 
 
 def _all_heads(table: LoadedTable) -> Mapping[str, int | None]:

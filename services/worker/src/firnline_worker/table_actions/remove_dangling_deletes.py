@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_iceberg.commit.java_commits import TableCommits
@@ -15,6 +16,7 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_worker.table_actions.commit_removals import PlannedRemoval, commit_removal
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, carries_out
 
 
 @dataclass(frozen=True)
@@ -45,3 +47,8 @@ class DanglingDeleteRemover:
             "removed_bytes": float(sum(one.bytes for one in found)),
         }
         return table_result(order, self.worker, self.now_ms(), numbers)
+
+
+@carries_out(DanglingDeletes.name)
+def build_dangling_delete_remover(tools: ActionTools) -> CarryOut:
+    return DanglingDeleteRemover(tools.tables, tools.commits, tools.worker, tools.now_ms).remove

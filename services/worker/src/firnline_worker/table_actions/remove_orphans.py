@@ -11,7 +11,7 @@ from typing import Final
 from firnline_adapters.observability.logs import Log
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.errors import RetryLater, StorageUnreachable, TaskRefused
-from firnline_domain.policy.table_action.remove_orphans import MIN_AGE_H
+from firnline_domain.policy.table_action.remove_orphans import MIN_AGE_H, OrphanRemoval
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.parts.orphans import OrphanRefusal
 from firnline_domain.records.results import TableResult, table_result
@@ -26,6 +26,8 @@ from firnline_iceberg.table.catalog_client import Tables, settings_of
 from firnline_iceberg.table.listing import Storage
 from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_iceberg.table.retained_names import RetainedNames
+
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, carries_out
 
 SHOWN: Final = 20  # lines of a run's log about files that could not be moved
 
@@ -93,6 +95,11 @@ class OrphanRemover:
         self, order: TableOrder, refused: str | None, numbers: dict[str, float]
     ) -> TableResult:
         return table_result(order, self.worker, self.now_ms(), numbers, refused)
+
+
+@carries_out(OrphanRemoval.name)
+def build_orphan_remover(tools: ActionTools) -> CarryOut:
+    return OrphanRemover(tools.tables, tools.worker, tools.now_ms).remove
 
 
 def inventory_of(tables: Tables, table: LoadedTable, order: TableOrder) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from firnline_domain.base.numbers import whole_range
 from firnline_domain.errors import CatalogUnreachable
 from firnline_domain.identity import MAIN
+from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
 from firnline_iceberg.commit.rewrite import of_task
@@ -22,6 +23,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from py4j.protocol import Py4JJavaError
 
 from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, carries_out
 
 TARGET_BYTES = "commit.manifest.target-size-bytes"
 TARGET_RANGE, DEFAULT_TARGET_BYTES = whole_range(1_000, 1 << 30), 8 << 20
@@ -68,6 +70,11 @@ class ManifestRewriter:
         for name, value in of_task(order.task_id, order.table.uuid).items():
             action = action.snapshotProperty(name, value)
         return bool(action.execute().rewrittenManifests().iterator().hasNext())
+
+
+@carries_out(ManifestRewrite.name)
+def build_manifest_rewriter(tools: ActionTools) -> CarryOut:
+    return ManifestRewriter(tools.tables, tools.java, tools.worker, tools.now_ms).rewrite
 
 
 def small_manifests(table: LoadedTable) -> Iterator[list[ManifestFile]]:

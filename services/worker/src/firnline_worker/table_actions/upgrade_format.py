@@ -17,7 +17,7 @@ from firnline_domain.commits.writers import Writer, writer_of
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.upgrade_format import FormatReason
+from firnline_domain.policy.table_action.upgrade_format import FormatReason, FormatUpgrade
 from firnline_domain.policy.triggers.v2_deletes import VECTORS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import DeleteKind, TableResult, table_result
@@ -41,6 +41,7 @@ from firnline_worker.rewrite.preconditions import (
     yield_to_writers,
 )
 from firnline_worker.spark.java_api import JavaTables
+from firnline_worker.table_actions.registry import ActionTools, CarryOut, carries_out
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,11 @@ class FormatUpgrader:
 
     def _result(self, order: TableOrder, numbers: dict[str, float]) -> TableResult:
         return table_result(order, self.worker, self.now_ms(), numbers)
+
+
+@carries_out(FormatUpgrade.name)
+def build_format_upgrader(tools: ActionTools) -> CarryOut:
+    return FormatUpgrader(tools.tables, tools.java, tools.worker, tools.now_ms).upgrade
 
 
 def ordered_defaults(order: TableOrder) -> Thresholds:

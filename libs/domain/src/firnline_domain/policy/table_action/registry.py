@@ -1,28 +1,24 @@
-"""Every action on a table as a whole; `firnline_worker.bootstrap` names who carries it out."""
+"""Every action on a table as a whole, found in the modules of this package;
+`firnline_worker.table_actions.registry` finds who carries it out."""
 
 from __future__ import annotations
 
-from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving, PartitionExpiry
-from firnline_domain.policy.table_action.base import TableAction
-from firnline_domain.policy.table_action.compute_statistics import Statistics
-from firnline_domain.policy.table_action.create_tags import TagCreation
-from firnline_domain.policy.table_action.expire_snapshots import SnapshotExpiry
-from firnline_domain.policy.table_action.remove_dangling_deletes import DanglingDeletes
-from firnline_domain.policy.table_action.remove_orphans import OrphanRemoval
-from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
-from firnline_domain.policy.table_action.upgrade_format import FormatUpgrade
+from collections.abc import Iterator
+from inspect import isabstract
 
-ACTIONS: tuple[TableAction, ...] = (
-    SnapshotExpiry(),
-    DanglingDeletes(),
-    ManifestRewrite(),
-    OrphanRemoval(),
-    PartitionExpiry(),
-    PartitionArchiving(),
-    FormatUpgrade(),
-    Statistics(),
-    TagCreation(),
-)
-TABLE_ACTIONS = {one.name: one for one in ACTIONS}
-ORDER_REASONS = tuple(code for one in ACTIONS for code in one.order_reasons)
-WAIT_REASONS = tuple(code for one in ACTIONS for code in one.wait_reasons)
+from firnline_domain.base.modules import import_modules
+from firnline_domain.policy.table_action.base import TableAction
+
+
+def find_actions() -> Iterator[TableAction]:
+    """Yield one action of each class that a module of this package defines."""
+    for module in import_modules(__name__.rpartition(".")[0]):
+        for one in vars(module).values():
+            is_action = isinstance(one, type) and issubclass(one, TableAction)
+            if is_action and one.__module__ == module.__name__ and not isabstract(one):
+                yield one()
+
+
+TABLE_ACTIONS = {one.name: one for one in find_actions()}
+ORDER_REASONS = tuple(code for one in TABLE_ACTIONS.values() for code in one.order_reasons)
+WAIT_REASONS = tuple(code for one in TABLE_ACTIONS.values() for code in one.wait_reasons)
