@@ -1,5 +1,6 @@
-"""A supervisor without a terminal: `python -m firnline_local --state DIR [--only PART,PART]`.
-FIRNLINE_PART_SETTINGS may hold settings of single parts: `{PART: {NAME: VALUE}}` in JSON."""
+"""A supervisor without a terminal: `python -m firnline_local --state DIR [--only PART,PART]
+[--workers 0..4]`. FIRNLINE_PART_SETTINGS may hold settings of single parts: `{PART: {NAME: VALUE}}`
+in JSON."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import psutil
 from firnline_local.stack.parts import SETTINGS, Settings, UnknownPart, choose_parts
 from firnline_local.stack.state import AlreadyRunning, Event, StateDir
 from firnline_local.stack.supervisor import StartFailed, Supervisor
+from firnline_local.stack.worker_processes import ONE_WORKER, read_limits
 from firnline_local.topics.topics import WrongPartitions
 
 
@@ -29,11 +31,13 @@ def main() -> int:
     flags = argparse.ArgumentParser(prog="firnline_local")
     flags.add_argument("--state", type=Path, required=True)
     flags.add_argument("--only")
+    flags.add_argument("--workers", type=read_limits, default=ONE_WORKER)
     given = flags.parse_args()
     only = tuple(given.only.split(",")) if given.only else None
     try:
         settings = settings_of(os.environ.pop(SETTINGS, "{}"))
-        Supervisor(StateDir.from_path(given.state), only, _print_event, own_age_s, settings).run()
+        state = StateDir.from_path(given.state)
+        Supervisor(state, only, _print_event, own_age_s, settings, given.workers).run()
     except (AlreadyRunning, UnknownPart) as error:
         print(error, file=sys.stderr, flush=True)
         return 2

@@ -21,6 +21,7 @@ POSTGRES = "postgres"  # the catalog's database, in a stack that has it
 SERVERS = (POSTGRES, "redis", "catalog", "kafka")
 SERVICES = ("gateway", "listener", "enricher", "planner", "committer", "worker", "console")
 ALL = (*SERVERS, *SERVICES)
+WORKER = "worker"
 # A stage starts when the one before is ready: the services read the catalog through the gateway.
 STAGES = (
     (POSTGRES,),
@@ -142,18 +143,28 @@ def parts_with(capture: str) -> tuple[str, ...]:
     return tuple(part for part in ALL if part not in CAPTURES[capture])
 
 
-def port_names() -> tuple[str, ...]:
+def worker_names(maximum: int) -> list[str]:
+    """Return the names of so many workers."""
+    return [WORKER, *(f"{WORKER}-{number}" for number in range(2, maximum + 1))][:maximum]
+
+
+def service_of(part: str) -> str:
+    """Return the service that a part runs: several parts are workers."""
+    return WORKER if part.startswith(f"{WORKER}-") else part
+
+
+def port_names(workers: int = 1) -> tuple[str, ...]:
     """Return a name for each port that a stack uses."""
-    return (*PORTS, *(f"{service}-metrics" for service in SERVICES))
+    return (*PORTS, *(f"{part}-metrics" for part in (*SERVICES, *worker_names(workers)[1:])))
 
 
 POLICY_READERS = ("enricher", "planner")
 
 
-def pick_ports(earlier: Mapping[str, int]) -> dict[str, int]:
+def pick_ports(earlier: Mapping[str, int], workers: int = 1) -> dict[str, int]:
     """Return ports for every name: those of the last run if they are still free."""
     ports: dict[str, int] = {}
-    for name in port_names():
+    for name in port_names(workers):
         kept = earlier.get(name)
         taken = frozenset({*ports.values(), *earlier.values()})
         ports[name] = kept if kept is not None and is_free(kept) else free_port(taken)
@@ -176,7 +187,7 @@ def command_of(
     }
     build = servers.get(part)
     command = build(state.data_path(part)) if build else _service_command(part, state, where)
-    given = (settings or {}).get(part, {})
+    given = (settings or {}).get(service_of(part), {})
     more = {name: value.replace(GATEWAY, where.gateway) for name, value in given.items()}
     return replace(
         command, env={**command.env, **more, **stack_processes.mark_of(state.root, part)}
@@ -203,8 +214,8 @@ def _service_command(name: str, state: StateDir, where: Addresses) -> Command:
     line = ReadyLine(state.log_path(name))
     return Command(
         name=name,
-        argv=(sys.executable, "-m", f"firnline_{name}"),
-        cwd=state.data_path(name),
+        argv=(sys.executable, "-m", f"firnline_{service_of(name)}"),
+        cwd=state.data_path(service_of(name)),
         env=service_environment(name, state, where),
         ready=line.is_logged,
         prepare=line.skip_earlier_lines,
@@ -225,7 +236,7 @@ def service_environment(name: str, state: StateDir, where: Addresses) -> dict[st
         "FIRNLINE_SOURCE__HTTP__TYPE": "http",
         **(_followed_database(state, where) if name == "listener" else {}),
         "FIRNLINE_METRICS_ADDRESS": f"{LOOPBACK}:{where.ports[f'{name}-metrics']}",
-        "FIRNLINE_STATE_DIR": str(state.data_path(name)),
+        "FIRNLINE_STATE_DIR": str(state.data_path(service_of(name))),  # workers share delete sets
         "FIRNLINE_BUCKETS": str(initial_buckets()),
         "FIRNLINE_ICEBERG_JAR": str(iceberg_jar()),
         "PYSPARK_PYTHON": sys.executable,

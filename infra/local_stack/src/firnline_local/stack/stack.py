@@ -30,6 +30,7 @@ from firnline_local.stack.parts import (
     choose_parts,
 )
 from firnline_local.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
+from firnline_local.stack.worker_processes import ONE_WORKER
 
 POLL_S = 0.05
 UP_S = 600.0  # everything took 160 s on 2 cores at a load of 13; jars are fetched before
@@ -136,7 +137,10 @@ def attach_to_stack(state_dir: Path) -> Stack:
 
 @contextmanager
 def run_stack(
-    state_dir: Path, only: tuple[str, ...] | None = None, settings: Settings | None = None
+    state_dir: Path,
+    only: tuple[str, ...] | None = None,
+    settings: Settings | None = None,
+    workers: str = ONE_WORKER,
 ) -> Iterator[Stack]:
     """Start a stack, yield it when all parts are ready, and stop it at the end of the block.
 
@@ -144,16 +148,17 @@ def run_stack(
     that ends. Call it on a thread that outlives the block. Raises AlreadyRunning, UnknownPart,
     NotReady."""
     state = StateDir.from_path(state_dir)
-    with run_process(
-        supervisor_command(state, only, settings), state.log_path("supervisor"), UP_S, DOWN_S
-    ):
+    command = supervisor_command(state, only, settings, workers)
+    with run_process(command, state.log_path("supervisor"), UP_S, DOWN_S):
         yield Stack(state)
 
 
-def start_detached(state_dir: Path, only: tuple[str, ...] | None = None) -> Stack:
+def start_detached(
+    state_dir: Path, only: tuple[str, ...] | None = None, workers: str = ONE_WORKER
+) -> Stack:
     """Start a stack that outlives this process. Raises AlreadyRunning, UnknownPart, NotReady."""
     state = StateDir.from_path(state_dir)
-    command = supervisor_command(state, only)
+    command = supervisor_command(state, only, workers=workers)
     command.prepare()
     log = state.log_path("supervisor")
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -188,10 +193,14 @@ def stop_stack(state_dir: Path) -> bool:
 
 
 def supervisor_command(
-    state: StateDir, only: tuple[str, ...] | None, settings: Settings | None = None
+    state: StateDir,
+    only: tuple[str, ...] | None,
+    settings: Settings | None = None,
+    workers: str = ONE_WORKER,
 ) -> Command:
     """Return the command of the supervisor. Raises UnknownPart."""
     wanted = ("--only", ",".join(choose_parts(only))) if only is not None else ()
+    more = ("--workers", workers, *wanted)
 
     def prepare() -> None:
         if state.is_running():
@@ -201,7 +210,7 @@ def supervisor_command(
 
     return Command(
         name="supervisor",
-        argv=(sys.executable, "-m", "firnline_local", "--state", str(state.root), *wanted),
+        argv=(sys.executable, "-m", "firnline_local", "--state", str(state.root), *more),
         cwd=state.root,
         # Not as arguments: everybody on the host reads those, and settings may be secrets.
         env={SETTINGS: json.dumps(settings)} if settings else {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -32,6 +33,7 @@ class SupervisedPart:
         self.name = command.name
         self.life: Life = "waiting"
         self.was_ready = False
+        self.is_wanted = True
         self._command = command
         self._state = state
         self._address = address
@@ -53,10 +55,10 @@ class SupervisedPart:
         elif not held and self.life == "held":
             self._start_process()
         elif self._process is None:
-            if not held and time.monotonic() >= self._next_start:
+            if not held and self.is_wanted and time.monotonic() >= self._next_start:
                 self._start_process()
         elif (code := self._process.exit_code()) is not None:
-            self._restart() if self.life == "leaving" else self._schedule_restart(code)
+            self._after_leaving() if self.life == "leaving" else self._schedule_restart(code)
         elif self.life == "leaving":
             self._stop_if_late(self._process)
         elif self.life == "starting" and self._command.ready():
@@ -99,6 +101,17 @@ class SupervisedPart:
         """Use another command from now on: at once if its process has nothing to do, else when that
         has ended."""
         self._command = command
+        self._leave(time.monotonic() + LEAVE_S)
+
+    def set_wanted(self, is_wanted: bool) -> None:
+        """Let it run, or let it end after its work, however long that takes."""
+        self.is_wanted = is_wanted
+        if not is_wanted and self._process is None:
+            self.life = "stopped"
+        elif not is_wanted:
+            self._leave(math.inf)
+
+    def _leave(self, until: float) -> None:
         if self._process is None or self.life == "leaving":
             return
         if self.life == "ready":
@@ -106,12 +119,17 @@ class SupervisedPart:
         else:  # it takes no signals yet, and does nothing
             self._process.terminate()
         self.life = "leaving"
-        self._leave_until = time.monotonic() + LEAVE_S
+        self._leave_until = until
         self._announce(Event(self.name, "leaving"))
 
-    def _restart(self) -> None:
+    def _after_leaving(self) -> None:
         stack_processes.kill(self._state.root, self.name)
-        self._start_process()
+        if self.is_wanted:
+            self._start_process()
+            return
+        self._process = None
+        self.life = "stopped"
+        self._announce(Event(self.name, "stopped"))
 
     def _stop_if_late(self, process: Process) -> None:
         over_s = time.monotonic() - self._leave_until

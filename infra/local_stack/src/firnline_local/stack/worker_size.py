@@ -1,31 +1,19 @@
-"""Chooses the size of the embedded stack's worker: what the planner requests on its topic, within
+"""Chooses the size of the embedded stack's workers: what the planner requests on its topic, within
 the limits of the machine. The events of the stack say what it came to.
 
-One worker takes both lanes here, so the heavy lane's wish is the worker's size."""
+A worker takes both lanes here, so the heavy lane's wish is the worker's size."""
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from firnline_adapters import clock
-from firnline_adapters.kafka.worker_directives import KafkaDirectives
-from firnline_adapters.records.signing import RecordSigner
-from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.fleet.worker_memory import Steps, with_steps
-from firnline_domain.settings.groups import group_name
 
-from firnline_local.stack.state import Event
-from firnline_local.stack.supervised_part import Announce
-
-WORKER = "worker"
-GROUP_VARIABLE = "FIRNLINE_RESOURCE_GROUP"  # the worker's own; unset: the default group
-LOOK_S = 1.0
 SHARE_VARIABLE = "FIRNLINE_WORKER_MEMORY_SHARE"
 # Half of it for the heap: what masks rows is Python beside it, and the servers want theirs.
 SHARE = 0.5
@@ -89,60 +77,3 @@ def machine_bytes() -> int:
         with suppress(OSError, ValueError):  # no such limit: absent, or `max`
             found.append(int(file.read_text()))
     return min(found)
-
-
-class WorkerSize:
-    """The size that the planner requests. Without an answer the worker keeps the size that it
-    has."""
-
-    def __init__(self, given: Mapping[str, str], announce: Announce) -> None:
-        """Build the size of a worker. `given`: settings of the worker that override our
-        environment."""
-        self._given = {**os.environ, **given}
-        self._announce = announce
-        self._directives: KafkaDirectives | None = None
-        self._base: Size | None = None
-        self._size: Size | None = None
-        self._looked = 0.0
-
-    def follow_topic(self, bootstrap: str, signer: RecordSigner) -> None:
-        """Follow the topic, and apply the size that is in force. The topic must exist."""
-        try:
-            if not max_bytes():
-                return
-            self._base = self._size = choose_size(self._given, Steps(), max_bytes())
-            group = group_name(GROUP_VARIABLE, self._given.get(GROUP_VARIABLE, ""))
-            self._directives = KafkaDirectives(bootstrap, group, signer)
-            self._resize(self._directives)
-        except (RetryLater, Misconfigured, ValueError) as error:  # of a broker, or of a setting
-            self.close()
-            self._announce(Event(WORKER, "size-kept", str(error)))
-
-    def has_changed(self) -> bool:
-        """Return whether the worker is to have another size than at the last call."""
-        if self._directives is None or time.monotonic() - self._looked < LOOK_S:
-            return False
-        self._looked = time.monotonic()
-        return self._resize(self._directives)
-
-    def _resize(self, directives: KafkaDirectives) -> bool:
-        wished = directives.requested_steps(clock.now_ms())
-        after = choose_size(self._given, wished, max_bytes())
-        if after == self._size:
-            return False
-        before, self._size = self.settings, after
-        self._announce(Event(WORKER, "sized", str(after)))
-        return self.settings != before  # it may wish for more and get no more
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Return the settings that override the worker's own."""
-        if self._size is None or self._base is None:
-            return {}
-        return self._size.settings if self._size.settings != self._base.settings else {}
-
-    def close(self) -> None:
-        """Stop following the topic."""
-        if self._directives is not None:
-            self._directives.close()
-            self._directives = None

@@ -17,6 +17,7 @@ from firnline_local.stack import stack
 from firnline_local.stack.parts import CAPTURE, CAPTURES, UnknownPart, choose_parts, parts_with
 from firnline_local.stack.state import AlreadyRunning, Event, StateDir
 from firnline_local.stack.supervisor import StartFailed, Supervisor
+from firnline_local.stack.worker_processes import ONE_WORKER, read_limits
 from firnline_local.topics.topics import WrongPartitions
 from rich.console import Console
 
@@ -35,7 +36,7 @@ FAILURES = (
     StartFailed,
     WrongPartitions,
 )
-LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed"}
+LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed", "scaled", "sized"}
 
 
 @click.command("up")
@@ -50,9 +51,22 @@ LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed"}
     "`postgres` the catalog has a PostgreSQL database of its own, which the listener follows.  "
     f"[default: {CAPTURE}]",
 )
+@click.option(
+    "--workers",
+    default=ONE_WORKER,
+    show_default=True,
+    metavar="NUMBER",
+    help="Number of workers, or limits such as 0..4. Between the limits the number follows the "
+    "open tasks. A worker that is not needed completes its tasks and ends.",
+)
 @json_option
 def command(
-    state: Path, detach: bool, only: str | None, capture: str | None, json_wanted: bool
+    state: Path,
+    detach: bool,
+    only: str | None,
+    capture: str | None,
+    workers: str,
+    json_wanted: bool,
 ) -> None:
     """Start the embedded stack: Kafka, Redis, a catalog and all services.
 
@@ -65,6 +79,10 @@ def command(
     if only and capture:
         raise click.UsageError("--capture chooses the parts: leave out --only")
     wanted = tuple(only.split(",")) if only else parts_with(capture) if capture else None
+    try:
+        limits = read_limits(workers)
+    except ValueError as error:
+        raise click.UsageError(f"--workers {error}") from None
     place = StateDir.from_path(state)
     console = Console(stderr=json_wanted)
     try:
@@ -72,10 +90,11 @@ def command(
         with console.status("checking the pinned jars") as line:
             artifacts.fetch_all(lambda file, done, of: line.update(f"fetched {done}/{of} {file}"))
         if detach:
-            stack.start_detached(state, wanted)
+            stack.start_detached(state, wanted, workers)
             _print_summary(place, console, json_wanted)
         else:
-            Supervisor(place, wanted, _Printer(place, console, json_wanted), _own_age_s).run()
+            printer = _Printer(place, console, json_wanted)
+            Supervisor(place, wanted, printer, _own_age_s, workers=limits).run()
     except AlreadyRunning:
         sys.exit(_show_running(place, wanted, console))
     except UnknownPart as error:

@@ -1,0 +1,1 @@
+"""The number and the memory of workers."""

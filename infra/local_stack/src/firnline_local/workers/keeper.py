@@ -1,0 +1,73 @@
+"""Keeps as many workers as the open tasks require, with the memory that the planner requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from firnline_domain.base.values import replace
+from firnline_domain.policy.fleet.worker_count import (
+    WorkerCount,
+    WorkerLimits,
+    decide_worker_count,
+)
+from firnline_domain.policy.fleet.worker_memory import Steps
+
+LOOK_S = 1.0
+
+
+class Workers(Protocol):
+    """Workers of the same kind that can be started and stopped."""
+
+    def count(self) -> int:
+        """Return the number of workers that there should be, without those that end."""
+        ...
+
+    def set_count(self, count: int) -> None:
+        """Start workers, or let the excess ones end after their tasks."""
+        ...
+
+    def set_memory(self, steps: Steps) -> str:
+        """Give all workers that many more steps of memory than they were set up with. Return the
+        new size as text; '' if they have it."""
+        ...
+
+
+class WorkerKeeper:
+    """Decides by the console's number and the planner's directives. `wanted` and `steps` return
+    None if the number is unknown: the workers stay as they are."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        limits: WorkerLimits,
+        wanted: Callable[[], int | None],
+        steps: Callable[[], Steps | None],
+        announce: Callable[[str, str], None],
+    ) -> None:
+        self._workers = workers
+        self._limits = limits
+        self._wanted = wanted
+        self._steps = steps
+        self._announce = announce
+        self._count = WorkerCount(limits.minimum)
+        self._looked = 0.0
+
+    def run_due_actions(self) -> None:
+        """Set number and memory of the workers, at most once in LOOK_S."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_S:
+            return
+        self._looked = now
+        self._scale(int(now * 1000))
+        steps = self._steps()
+        if steps is not None and (size := self._workers.set_memory(steps)):
+            self._announce("sized", size)
+
+    def _scale(self, now_ms: int) -> None:
+        before, wanted = replace(self._count, workers=self._workers.count()), self._wanted()
+        self._count = decide_worker_count(before, wanted, self._limits, now_ms)
+        if self._count.workers != before.workers:
+            self._announce("scaled", f"from={before.workers} to={self._count.workers}")
+            self._workers.set_count(self._count.workers)
