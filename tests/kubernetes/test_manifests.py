@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,7 @@ CASES: dict[str, dict[str, Any]] = {
             "labels": {"release": "prometheus"},
         },
         "keda": {"enabled": True, "kafkaAuthentication": "kafka"},
+        "scaler": {"enabled": True},
         "topics": {"replicas": 3},
         "executors": True,
     },
@@ -161,7 +163,45 @@ def test_scaled_services_have_no_number_of_replicas(api: Cluster) -> None:
     """An upgrade would set it, against the autoscaler."""
     workloads = read_workloads(render(api, {**SECRET, "keda": {"enabled": True}}))
     fixed = {name for name, one in workloads.items() if "replicas" in one["spec"]}
-    assert fixed == {"lake-firnline-gateway", "lake-firnline-planner", "lake-firnline-console"}
+    servers = {f"lake-firnline-{name}" for name in ("gateway", "planner", "console")}
+    assert fixed == servers
+    workloads = read_workloads(render(api, {**SECRET, "scaler": {"enabled": True}}))
+    fixed = {name for name, one in workloads.items() if "replicas" in one["spec"]}
+    others = ("enricher", "committer", "scaler")
+    assert fixed == servers | {f"lake-firnline-{name}" for name in others}
+
+
+# In a network namespace of the API server, with what a pod of the scaler has.
+SCALE = """
+import sys
+from pathlib import Path
+from firnline_domain.errors import RetryLater
+from firnline_domain.policy.fleet.worker_memory import Steps
+from firnline_local.workers.kubernetes import ApiServer, WorkerDeployment
+server = ApiServer(sys.argv[1], Path(sys.argv[2]))
+heavy = WorkerDeployment(server, "lake-firnline-worker-heavy")
+heavy.set_count(2)
+sizes = [heavy.set_memory(Steps(steps, steps)) for steps in (0, 1, 1, 0)]
+print(heavy.count(), heavy.limits.maximum, *sizes, sep=",")
+try:
+    server.call("deployments/lake-firnline-committer")
+except RetryLater as later:
+    print(later)
+"""
+
+
+def test_the_scaler_may_set_number_and_memory_of_the_workers_only(
+    api: Cluster, tmp_path: Path
+) -> None:
+    api.apply(manifests=render(api, {**SECRET, "scaler": {"enabled": True}}), namespace=NAMESPACE)
+    token = api.kubectl("create", "token", "lake-firnline-scaler", "--namespace", NAMESPACE)
+    server = api.kubectl("config", "view", "--output", "jsonpath={.clusters[0].cluster.server}")
+    (tmp_path / "token").write_text(token)
+    (tmp_path / "namespace").write_text(NAMESPACE)
+    (tmp_path / "ca.crt").write_text((api.state / "certs/ca.crt").read_text())
+    said = api.run(sys.executable, "-c", SCALE, server, tmp_path).stdout.splitlines()
+    assert said[0] == "2,2,,heap=3072m memory=10240m,,heap=1024m memory=6144m"
+    assert "403" in said[1]
 
 
 def test_only_workers_with_executors_may_call_the_api_server(api: Cluster) -> None:

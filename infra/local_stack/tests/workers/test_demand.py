@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from firnline_domain.errors import RetryLater
 from firnline_domain.policy.fleet.lanes import Lane
 from firnline_local.workers.demand import read_wanted
+
+from tests.kit.console_site import Site
 
 ANSWER = (
     '{"ordinary": {"wanted": 3}, "heavy": {"wanted": 1},'
@@ -41,21 +44,33 @@ def uri() -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("group", "lanes", "wanted"),
-    [("", tuple(Lane), 4), ("", (Lane.HEAVY,), 1), ("etl", tuple(Lane), 7), ("adhoc", Lane, None)],
+    [("", tuple(Lane), 4), ("", (Lane.HEAVY,), 1), ("etl", tuple(Lane), 7)],
 )
 def test_the_queues_of_the_group_are_added(
-    uri: str, group: str, lanes: tuple[Lane, ...], wanted: int | None
+    uri: str, group: str, lanes: tuple[Lane, ...], wanted: int
 ) -> None:
     Handler.answer = ANSWER
-    assert read_wanted(uri, group, lanes, 1.5, 20) == wanted
-    assert Handler.asked == "/api/workers?cores=1.5&drain_seconds=20"
+    assert read_wanted(uri, group, lanes, 2, 20) == wanted
+    assert Handler.asked == "/api/workers?cores=2&drain_seconds=20"
 
 
 @pytest.mark.parametrize("answer", ["", "no JSON", "[]", '{"ordinary": {"wanted": "many"}}'])
 def test_an_answer_that_says_no_number_is_unknown(uri: str, answer: str) -> None:
     Handler.answer = answer
-    assert read_wanted(uri, "", (Lane.ORDINARY,), 2, 60) is None
+    with pytest.raises(RetryLater, match="/api/workers does not return a number"):
+        read_wanted(uri, "", (Lane.ORDINARY,), 2, 60)
 
 
 def test_a_console_that_does_not_answer_is_unknown() -> None:
-    assert read_wanted("http://127.0.0.1:1", "", (Lane.ORDINARY,), 2, 60) is None
+    with pytest.raises(RetryLater, match="refused"):
+        read_wanted("http://127.0.0.1:1", "", (Lane.ORDINARY,), 2, 60)
+
+
+def test_a_group_that_the_console_does_not_know_is_unknown(uri: str) -> None:
+    Handler.answer = ANSWER
+    with pytest.raises(RetryLater, match="adhoc"):
+        read_wanted(uri, "adhoc", tuple(Lane), 2, 60)
+
+
+def test_the_console_understands_the_question(site: Site) -> None:
+    assert read_wanted(site.uri, "", tuple(Lane), 1, 60) == 0

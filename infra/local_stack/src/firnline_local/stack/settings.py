@@ -36,9 +36,9 @@ class LocalSettings:
         "Time for which fewer workers must be enough before `firnline up --workers` stops one.",
         IDLE_MS / 1000,
     )
-    worker_drain_s: float = declare_setting(
+    worker_drain_s: int = declare_setting(
         "FIRNLINE_WORKER_DRAIN_SECONDS",
         "Time in which the workers of `firnline up --workers` should complete all open tasks. "
         "A shorter time starts more workers.",
-        60.0,
+        60,
     )

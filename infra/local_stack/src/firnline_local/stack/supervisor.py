@@ -42,7 +42,7 @@ from firnline_local.workers.keeper import WorkerKeeper
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GROUP_VARIABLE = "FIRNLINE_RESOURCE_GROUP"  # the worker's own; unset: the default group
-DRAIN_VARIABLE, DRAIN_S = "FIRNLINE_WORKER_DRAIN_SECONDS", 60.0
+DRAIN_VARIABLE, DRAIN_S = "FIRNLINE_WORKER_DRAIN_SECONDS", 60
 
 
 class StartFailed(RuntimeError):
@@ -157,11 +157,11 @@ class Supervisor:
             return None
         return self._directives.requested_steps(clock.now_ms())
 
-    def _count_wanted(self) -> int | None:
-        if "console" not in self._wanted or self._limits.minimum == self._limits.maximum:
-            return None
-        cores = max((os.cpu_count() or 1) / self._limits.maximum, 1)
-        drain_s = float(os.environ.get(DRAIN_VARIABLE, DRAIN_S))
+    def _count_wanted(self) -> int:
+        if self._limits.minimum == self._limits.maximum:
+            return self._limits.minimum
+        cores = max((os.cpu_count() or 1) // self._limits.maximum, 1)
+        drain_s = int(os.environ.get(DRAIN_VARIABLE, DRAIN_S))
         return read_wanted(self._addresses.console, self._group, tuple(Lane), cores, drain_s)
 
     def _tell_of_workers(self, what: str, detail: str) -> None:

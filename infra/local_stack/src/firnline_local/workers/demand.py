@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, build_opener
 
+from firnline_domain.errors import RetryLater
 from firnline_domain.policy.fleet.lanes import Lane
 
 TIMEOUT_S = 2.0
@@ -16,16 +17,14 @@ TIMEOUT_S = 2.0
 _open = build_opener(ProxyHandler({})).open
 
 
-def read_wanted(
-    uri: str, group: str, lanes: Collection[Lane], cores: float, drain_s: float
-) -> int | None:
+def read_wanted(uri: str, group: str, lanes: Collection[Lane], cores: int, drain_s: int) -> int:
     """Return the number of workers with so many cores that complete the open tasks of these queues
-    within `drain_s`; None if the console does not say."""
+    within `drain_s`. Raises RetryLater if the console does not say."""
     query = urlencode({"cores": cores, "drain_seconds": drain_s})
     try:
         with _open(f"{uri}/api/workers?{query}", timeout=TIMEOUT_S) as answer:
             demand: Any = json.load(answer)
         of_group = demand["groups"][group] if group else demand
         return sum(int(of_group[lane]["wanted"]) for lane in lanes)
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
-        return None
+    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+        raise RetryLater(f"{uri}/api/workers does not return a number: {error!r}") from None

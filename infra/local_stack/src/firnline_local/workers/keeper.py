@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from firnline_domain.base.values import replace
+from firnline_domain.errors import RetryLater
 from firnline_domain.policy.fleet.worker_count import (
     WorkerCount,
     WorkerLimits,
@@ -35,14 +36,15 @@ class Workers(Protocol):
 
 
 class WorkerKeeper:
-    """Decides by the console's number and the planner's directives. `wanted` and `steps` return
-    None if the number is unknown: the workers stay as they are."""
+    """Decides by the console's number and the planner's directives. Without an
+    answer (`wanted` raises RetryLater, `steps` returns None) the workers stay as they are. `limits`
+    None: another program sets the number."""
 
     def __init__(
         self,
         workers: Workers,
-        limits: WorkerLimits,
-        wanted: Callable[[], int | None],
+        limits: WorkerLimits | None,
+        wanted: Callable[[], int],
         steps: Callable[[], Steps | None],
         announce: Callable[[str, str], None],
     ) -> None:
@@ -51,8 +53,9 @@ class WorkerKeeper:
         self._wanted = wanted
         self._steps = steps
         self._announce = announce
-        self._count = WorkerCount(limits.minimum)
+        self._count = WorkerCount(0)
         self._looked = 0.0
+        self._why_unknown = ""
 
     def run_due_actions(self) -> None:
         """Set number and memory of the workers, at most once in LOOK_S."""
@@ -60,14 +63,25 @@ class WorkerKeeper:
         if now - self._looked < LOOK_S:
             return
         self._looked = now
-        self._scale(int(now * 1000))
+        if self._limits is not None:
+            self._scale(self._limits, int(now * 1000))
         steps = self._steps()
         if steps is not None and (size := self._workers.set_memory(steps)):
             self._announce("sized", size)
 
-    def _scale(self, now_ms: int) -> None:
-        before, wanted = replace(self._count, workers=self._workers.count()), self._wanted()
-        self._count = decide_worker_count(before, wanted, self._limits, now_ms)
+    def _scale(self, limits: WorkerLimits, now_ms: int) -> None:
+        before = replace(self._count, workers=self._workers.count())
+        self._count = decide_worker_count(before, self._read_wanted(), limits, now_ms)
         if self._count.workers != before.workers:
             self._announce("scaled", f"from={before.workers} to={self._count.workers}")
             self._workers.set_count(self._count.workers)
+
+    def _read_wanted(self) -> int | None:
+        try:
+            wanted, why = self._wanted(), ""
+        except RetryLater as later:
+            wanted, why = None, str(later)
+        if why not in ("", self._why_unknown):
+            self._announce("count-kept", why)
+        self._why_unknown = why
+        return wanted

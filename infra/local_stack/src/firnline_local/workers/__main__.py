@@ -1,0 +1,68 @@
+"""Set number and memory of the workers on Kubernetes until SIGTERM: `python -m
+firnline_local.workers DEPLOYMENT...`, in a pod that may get and patch these Deployments and their
+scale."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+
+from firnline_adapters import clock
+from firnline_adapters.kafka.worker_directives import KafkaDirectives
+from firnline_adapters.observability.health import say_ready
+from firnline_adapters.observability.logs import Log
+from firnline_adapters.records.signing import signer_of
+from firnline_adapters.service import ServiceSettings, run_service
+from firnline_domain.errors import RetryLater
+from firnline_domain.policy.fleet.lanes import Lane
+from firnline_domain.policy.fleet.worker_memory import Steps
+
+from firnline_local.workers.demand import read_wanted
+from firnline_local.workers.keeper import WorkerKeeper
+from firnline_local.workers.kubernetes import ApiServer, WorkerDeployment
+
+LOOK_S = 5.0
+CORES, DRAIN_S = 2, 60  # what the console assumes
+
+
+def main() -> None:
+    """Run until SIGTERM. Exit with code 2 if a Deployment is not one of the chart."""
+    with run_service("local", ServiceSettings) as (settings, log):
+        server = ApiServer.of_pod()
+        keepers = [
+            make_keeper(WorkerDeployment(server, one), settings, log) for one in sys.argv[1:]
+        ]
+        say_ready(log, deployments=",".join(sys.argv[1:]))
+        while True:
+            for keeper in keepers:
+                try:
+                    keeper.run_due_actions()
+                except RetryLater as later:
+                    log.warning("tried_later", why=later)
+            time.sleep(LOOK_S)
+
+
+def make_keeper(workers: WorkerDeployment, settings: ServiceSettings, log: Log) -> WorkerKeeper:
+    """Return the keeper of a Deployment. Only workers of the heavy queue have directives. Raises
+    RetryLater."""
+    directives = None
+    if Lane.HEAVY in workers.lanes:
+        directives = KafkaDirectives(settings.broker, workers.group, signer_of(settings))
+    console = os.environ.get("FIRNLINE_CONSOLE_URI", "")
+    return WorkerKeeper(
+        workers,
+        workers.limits,
+        partial(read_wanted, console, workers.group, workers.lanes, CORES, DRAIN_S),
+        partial(_requested_steps, directives),
+        lambda what, detail: log.info(what, deployment=workers.name, detail=detail),
+    )
+
+
+def _requested_steps(directives: KafkaDirectives | None) -> Steps | None:
+    return directives.requested_steps(clock.now_ms()) if directives is not None else None
+
+
+if __name__ == "__main__":
+    main()
