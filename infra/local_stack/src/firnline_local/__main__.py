@@ -16,8 +16,8 @@ import psutil
 from firnline_local.stack.parts import SETTINGS, Settings, UnknownPart, choose_parts
 from firnline_local.stack.state import AlreadyRunning, Event, StateDir
 from firnline_local.stack.supervisor import StartFailed, Supervisor
-from firnline_local.stack.worker_processes import ONE_WORKER, read_limits
 from firnline_local.topics.topics import WrongPartitions
+from firnline_local.workers.keeper import ONE_WORKER, read_limits
 
 
 def own_age_s() -> float:

@@ -27,8 +27,8 @@ class LocalSettings:
     topic_config: str = shared_setting(TOPIC_CONFIG)
     worker_memory_share: float = declare_setting(
         "FIRNLINE_WORKER_MEMORY_SHARE",
-        "Share of the memory of the host or container that the embedded stack's worker may use "
-        "when the planner requests a larger one. `0`: it never grows.",
+        "Share of the memory of the host or container that the embedded stack's workers may use "
+        "when the planner requests larger ones. `0`: they never grow.",
         0.5,
     )
     worker_idle_s: float = declare_setting(

@@ -30,7 +30,7 @@ from firnline_local.stack.parts import (
     choose_parts,
 )
 from firnline_local.stack.state import AlreadyRunning, PartRecord, StackRecord, StateDir
-from firnline_local.stack.worker_processes import ONE_WORKER
+from firnline_local.workers.keeper import ONE_WORKER
 
 POLL_S = 0.05
 UP_S = 600.0  # everything took 160 s on 2 cores at a load of 13; jars are fetched before

@@ -34,11 +34,11 @@ from firnline_local.stack.parts import (
 )
 from firnline_local.stack.state import Event, StackRecord, StateDir
 from firnline_local.stack.supervised_part import Announce, SupervisedPart
-from firnline_local.stack.worker_processes import ONE_WORKER, WorkerProcesses, read_limits
+from firnline_local.stack.worker_processes import WorkerProcesses
 from firnline_local.stack.worker_size import max_bytes
 from firnline_local.topics.topics import fleet_groups, initial_buckets, make_topics
 from firnline_local.workers.demand import read_wanted
-from firnline_local.workers.keeper import WorkerKeeper
+from firnline_local.workers.keeper import ONE_WORKER, WorkerKeeper, read_limits
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GROUP_VARIABLE = "FIRNLINE_RESOURCE_GROUP"  # the worker's own; unset: the default group

@@ -5,25 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from firnline_domain.policy.fleet.worker_count import IDLE_MS, WorkerLimits
 from firnline_domain.policy.fleet.worker_memory import Steps
 
 from firnline_local.processes.command import Command
 from firnline_local.stack.supervised_part import SupervisedPart
 from firnline_local.stack.worker_size import Size, choose_size, max_bytes
-
-ONE_WORKER = "1"
-IDLE_VARIABLE = "FIRNLINE_WORKER_IDLE_SECONDS"
-
-
-def read_limits(text: str) -> WorkerLimits:
-    """Return the limits in `0..4`, or in `2` for a number that stays. Raises ValueError."""
-    least, dots, most = text.partition("..")
-    idle_s = float(os.environ.get(IDLE_VARIABLE, IDLE_MS / 1000))
-    limits = WorkerLimits(int(least), int(most if dots else least), int(idle_s * 1000))
-    if not 0 <= limits.minimum <= limits.maximum or not limits.maximum:
-        raise ValueError(f"{text}: write a number of workers such as 2, or limits such as 0..4")
-    return limits
 
 
 class WorkerProcesses:

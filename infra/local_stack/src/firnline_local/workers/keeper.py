@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.policy.fleet.worker_count import (
+    IDLE_MS,
     WorkerCount,
     WorkerLimits,
     decide_worker_count,
@@ -16,6 +18,18 @@ from firnline_domain.policy.fleet.worker_count import (
 from firnline_domain.policy.fleet.worker_memory import Steps
 
 LOOK_S = 1.0
+ONE_WORKER = "1"
+IDLE_VARIABLE = "FIRNLINE_WORKER_IDLE_SECONDS"
+
+
+def read_limits(text: str) -> WorkerLimits:
+    """Return the limits in `0..4`, or in `2` for a number that stays. Raises ValueError."""
+    least, dots, most = text.partition("..")
+    idle_s = float(os.environ.get(IDLE_VARIABLE, IDLE_MS / 1000))
+    limits = WorkerLimits(int(least), int(most if dots else least), int(idle_s * 1000))
+    if not 0 <= limits.minimum <= limits.maximum or not limits.maximum:
+        raise ValueError(f"{text}: write a number of workers such as 2, or limits such as 0..4")
+    return limits
 
 
 class Workers(Protocol):

@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
+from firnline_adapters.config.fleet_settings import HEAP_BYTES
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.fleet.lanes import Lane
 from firnline_domain.policy.fleet.worker_memory import Steps, with_steps
 
-from firnline_local.stack.worker_processes import read_limits
-from firnline_local.stack.worker_size import HEAP_VARIABLE
+from firnline_local.workers.keeper import read_limits
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 TIMEOUT_S = 10.0
 CONTAINER = "worker"
-LIMITS, HEAP_BYTES, MEMORY_BYTES, STEPS = (
+LIMITS, HEAP, MEMORY, STEPS = (
     f"firnline/{name}" for name in ("workers", "heap-bytes", "memory-bytes", "memory-steps")
 )
 """Annotations: the least and the most workers if their number is ours; the sizes without steps; the
@@ -86,7 +86,7 @@ class WorkerDeployment:
         found = server.call(self._path)
         try:
             given = found["metadata"]["annotations"]
-            self._heap, self._memory = int(given[HEAP_BYTES]), int(given[MEMORY_BYTES])
+            self._heap, self._memory = int(given[HEAP]), int(given[MEMORY])
             env = _environment(found)
             self.lanes = [Lane(lane) for lane in env["FIRNLINE_WORKER_LANES"].split(",")]
             self.group = env.get("FIRNLINE_RESOURCE_GROUP", "")
@@ -113,7 +113,7 @@ class WorkerDeployment:
         size = {"memory": str(memory)}
         container = {
             "name": CONTAINER,
-            "env": [{"name": HEAP_VARIABLE, "value": str(heap)}],
+            "env": [{"name": HEAP_BYTES.variable, "value": str(heap)}],
             "resources": {"requests": size, "limits": size},
         }
         change = {
@@ -127,7 +127,7 @@ class WorkerDeployment:
 def _sizes(deployment: Any) -> tuple[int, int]:
     """Return heap and memory of a pod; 0 for a size that is not set."""
     limits = _container(deployment).get("resources", {}).get("limits", {})
-    heap = _environment(deployment).get(HEAP_VARIABLE, "")
+    heap = _environment(deployment).get(HEAP_BYTES.variable, "")
     return parse_quantity(heap), parse_quantity(limits.get("memory", ""))
 
 

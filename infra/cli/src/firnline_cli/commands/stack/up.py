@@ -17,8 +17,8 @@ from firnline_local.stack import stack
 from firnline_local.stack.parts import CAPTURE, CAPTURES, UnknownPart, choose_parts, parts_with
 from firnline_local.stack.state import AlreadyRunning, Event, StateDir
 from firnline_local.stack.supervisor import StartFailed, Supervisor
-from firnline_local.stack.worker_processes import ONE_WORKER, read_limits
 from firnline_local.topics.topics import WrongPartitions
+from firnline_local.workers.keeper import ONE_WORKER, read_limits
 from rich.console import Console
 
 from firnline_cli.shared.console_client import json_option
