@@ -106,6 +106,7 @@ def test_the_oldest_order_of_a_group_is_a_gauge(stage: Stage, make: Make) -> Non
         labels = {"group": group, "lane": lane.value}
         names = ("firnline_fleet_orders", "firnline_fleet_oldest_order_seconds")
         orders, age_s = (REGISTRY.get_sample_value(name, labels) for name in names)
+        assert REGISTRY.get_sample_value("firnline_fleet_workers_wanted", labels) == orders
         return orders, age_s
 
     gauges.set(order.ordered_at_ms + 30_000)

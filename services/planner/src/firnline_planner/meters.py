@@ -9,6 +9,7 @@ from firnline_adapters.observability import metrics
 from firnline_adapters.observability.logs import Log
 from firnline_domain.counters.fold.folding import FoldOutcome
 from firnline_domain.policy.fleet.lanes import lane_at
+from firnline_domain.policy.fleet.worker_memory import MemoryKind
 from firnline_domain.records.events import TableAssigned
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 from firnline_domain.records.states import TableAdvice
@@ -30,6 +31,7 @@ COUNTED: dict[str, str] = {
 }
 
 _budgets: set[str] = set()  # shown before: at 0 where this planner has lost its last bucket
+_sized: set[tuple[str, MemoryKind]] = set()  # the same
 _priced = {"rewrites", "conversions"}  # the same, at 1; these two from the start
 
 
@@ -125,6 +127,13 @@ def set_gauges(buckets: Iterable[PlannerBucket]) -> None:
     for of, factor in furthest.items():
         metrics.gauge("price_factor", factor, of=of)
     _priced.update(furthest)
+    steps = dict.fromkeys(_sized, 0)
+    for bucket in owned:
+        for name, count in bucket.memory_steps:
+            steps[name] = max(steps.get(name, 0), count)
+    for (group, memory), count in steps.items():
+        metrics.gauge("worker_memory_steps", count, group=shown_name(group), memory=memory)
+    _sized.update(steps)
 
 
 def _deviation(factor: float) -> float:

@@ -9,7 +9,12 @@ import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost_model import LearnedFactors
-from firnline_domain.policy.fleet.worker_memory import REPEAT_MS, STEP_DOWN_AFTER, Steps
+from firnline_domain.policy.fleet.worker_memory import (
+    REPEAT_MS,
+    STEP_DOWN_AFTER,
+    MemoryKind,
+    Steps,
+)
 from firnline_domain.records.events import PartitionChange, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.orders import RewriteFiles, SizeWorkers
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
@@ -17,8 +22,10 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TaskFailed
 from firnline_domain.settings.groups import Group
 from firnline_domain.settings.thresholds import Thresholds
+from firnline_planner import meters
 from firnline_planner.state.encoding import SHARE, share_from, to_bytes
 from firnline_planner.state.fleet_share import FleetShare
+from prometheus_client import REGISTRY
 
 from tests.kit.planner_world import TABLE, PlannerWorld
 
@@ -74,6 +81,17 @@ def world() -> World:
     return World()
 
 
+def steps_shown(world: World, group: str) -> tuple[float | None, ...]:
+    """Heap and other memory, as Prometheus sees them."""
+    meters.set_gauges([world.bucket])
+    return tuple(shown_steps(group, memory) for memory in MemoryKind)
+
+
+def shown_steps(group: str, memory: str) -> float | None:
+    labels = {"group": group, "memory": memory}
+    return REGISTRY.get_sample_value("firnline_worker_memory_steps", labels)
+
+
 def short(world: World, *names: str, memory: str | None = "heap") -> None:
     for name in names:
         world.failed(world.order(name), memory)
@@ -123,6 +141,9 @@ def test_each_group_has_wishes_of_its_own(world: World) -> None:
     short(world, "e", memory=None)
     world.tick()
     world.tick()
+    assert (steps_shown(world, "etl"), steps_shown(world, "default")) == ((0, 1), (0, 0))
+    meters.set_gauges([])  # it has lost its buckets
+    assert [shown_steps("etl", memory) for memory in MemoryKind] == [0, 0]
     [theirs] = world.directives
     assert (theirs.group, theirs.heap_steps, theirs.overhead_steps) == ("etl", 0, 1)
     assert ("heavy/5/etl", theirs) in world.keyed

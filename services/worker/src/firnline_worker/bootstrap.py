@@ -103,6 +103,7 @@ class Worker:
         when the last one has."""
         if self.leave.is_set():
             self.loop.max_running = 0  # begin nothing more
+            metrics.gauge("worker_draining", 1)
             if not self.loop.running_count:
                 self.stop.set()
         return self.stop.is_set() or self.driver.is_gone()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from firnline_domain.advice.rules import RULES
 from firnline_domain.policy.fleet.lanes import Lane
+from firnline_domain.policy.fleet.worker_memory import MemoryKind
 from firnline_domain.policy.table_action.registry import ORDER_REASONS, TABLE_ACTIONS
 from firnline_domain.policy.triggers.table import ORDERS
 from firnline_domain.records.events import Classification
@@ -253,6 +254,10 @@ GAUGES: Meanings = {
             "Measured CPU time divided by the model's estimate, of the most deviating bucket of "
             "this planner, between 1/20 and 20."
         ),
+        "worker_memory_steps": (
+            "Steps of memory that this planner requests for the workers of the heavy queue, "
+            "maximum of its buckets."
+        ),
         "load": "Work units per minute processed by this planner.",
         "hottest_bucket_load": "Work units per minute of this planner's busiest bucket.",
     },
@@ -267,6 +272,7 @@ GAUGES: Meanings = {
             "Resident memory of this worker, its JVM and their child processes. Shared pages count "
             "in each process."
         ),
+        "worker_draining": "1 if this worker completes its tasks and ends, else 0.",
     },
     ("console",): {
         "fleet_tables": "Tables, by status.",
@@ -283,6 +289,10 @@ GAUGES: Meanings = {
         "fleet_namespace_delete_files": "Delete files in these namespaces.",
         "fleet_partitions_parked": "Suspended partitions.",
         "fleet_orders": "Tasks without a result.",
+        "fleet_workers_wanted": (
+            "Workers with 2 cores that would complete the open tasks within 60 s, and more if the "
+            "oldest task has waited longer."
+        ),
         "fleet_oldest_order_seconds": "Age of the oldest task that no worker has started.",
         "fleet_tables_waiting": (
             "Tables whose statistics wait for the answer to a `ResyncTable` request."
@@ -367,6 +377,8 @@ LABELS: dict[str, dict[str, Iterable[str]]] = {
     "fleet_namespace_data_bytes": {"namespace": ()},
     "fleet_namespace_delete_files": {"namespace": ()},
     "fleet_orders": {"group": ("default",), "lane": Lane},
+    "fleet_workers_wanted": {"group": ("default",), "lane": Lane},
+    "worker_memory_steps": {"group": ("default",), "memory": MemoryKind},
     "fleet_oldest_order_seconds": {"group": ("default",), "lane": Lane},
     "dependency_errors": {"dependency": ("catalog", "storage", "memory", "other")},
     "catalog_errors": {"catalog": (), "status": CATALOG_ERRORS},

@@ -66,6 +66,7 @@ class Gauges:
             for lane, demand in lanes.items():
                 name, oldest_s = shown_name(group), demand.oldest_s
                 metrics.gauge("fleet_orders", demand.orders, group=name, lane=lane)
+                metrics.gauge("fleet_workers_wanted", demand.wanted, group=name, lane=lane)
                 metrics.gauge("fleet_oldest_order_seconds", oldest_s, group=name, lane=lane)
 
     def _set_largest(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import Promised, Table
 from firnline_domain.policy.clock_set_back import set_value_back
+from firnline_domain.policy.fleet.worker_memory import MemoryKind
 from firnline_domain.records.events import TickPassed
 from firnline_domain.settings.policies import TablePolicies
 from firnline_domain.settings.thresholds import Thresholds
@@ -137,6 +138,11 @@ class PlannerBucket:
     def price_factors(self) -> Iterable[tuple[str, float]]:
         """Return the learned cost factors; see `FleetShare.factors`."""
         return self._state.share.factors()
+
+    @property
+    def memory_steps(self) -> Iterable[tuple[tuple[str, MemoryKind], int]]:
+        """Return the steps of memory that are requested; see `FleetShare.memory_steps`."""
+        return self._state.share.memory_steps()
 
     @property
     def load(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import Value, field, replace
 from firnline_domain.policy.cost_model import MEASURED, LearnedFactors
-from firnline_domain.policy.fleet.worker_memory import MemoryTuning
+from firnline_domain.policy.fleet.worker_memory import MemoryKind, MemoryTuning
 from firnline_domain.settings.groups import DEFAULT, Budget
 
 UNTRIED = MemoryTuning()
@@ -77,6 +77,12 @@ class FleetShare(Value):
         if group == DEFAULT:
             return replace(self, memory=memory)
         return replace(self, memories={**self.memories, group: memory})
+
+    def memory_steps(self) -> Iterator[tuple[tuple[str, MemoryKind], int]]:
+        """Yield the steps that are requested, by group and memory."""
+        for group in (DEFAULT, *self.memories):
+            for memory in MemoryKind:
+                yield (group, memory), getattr(self.memory_of(group).steps, memory)
 
     def prices_of(self, group: str) -> LearnedFactors:
         """Return the cost factors learned from a group's tasks."""
