@@ -19,7 +19,7 @@ from firnline_domain.records.events import PartitionChange, RewriteConflicted, R
 from firnline_domain.records.orders import RewriteFiles, SizeWorkers
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_domain.records.results import TaskFailed
+from firnline_domain.records.results import TaskFailed, TaskRunning
 from firnline_domain.settings.groups import Group
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner import meters
@@ -115,6 +115,32 @@ def test_the_memory_that_the_workers_told_of_grows(world: World) -> None:
     short(world, "a", "b", "c", memory=None)
     world.tick()
     assert [(one.heap_steps, one.overhead_steps) for one in world.directives] == [(0, 1)]
+
+
+def test_who_nearly_ran_out_of_memory_counts_once_and_also_if_it_succeeds(world: World) -> None:
+
+    def run(order: RewriteFiles, attempt: int, memory: str | None) -> None:
+        said = TaskRunning(order.task_id, TABLE, "main", order.scope, attempt, "w", 0, 0)
+        world.take(replace(said, memory=memory))
+
+    for name in "xyz":
+        order = world.order(name)
+        run(order, order.attempt + 1, "heap")  # another attempt's
+        run(order, order.attempt, None)
+    world.tick()
+    assert world.directives == []
+    for name in "abc":
+        order = world.order(name)
+        for _ in range(2):
+            run(order, order.attempt, "heap")
+        world.tick()
+        assert len(world.directives) == (name == "c")
+        world.take(
+            RewriteConflicted(
+                order.task_id, TABLE, "main", order.scope, ConflictReason.PIN_LOST, "", 1, None, 0
+            )
+        )
+    assert [(one.heap_steps, one.overhead_steps) for one in world.directives] == [(1, 0)]
 
 
 def test_ordinary_orders_and_other_failures_do_not_count() -> None:

@@ -40,6 +40,7 @@ from firnline_worker.delete_sets.cache import DeleteSetCache
 from firnline_worker.handlers import COMPARISONS, TABLE_TASKS, WorkerHandlers
 from firnline_worker.host.heartbeats import Heartbeats
 from firnline_worker.host.leases import TaskLeases
+from firnline_worker.host.memory_pressure import MemoryPressure
 from firnline_worker.host.out_of_memory import measure_memory
 from firnline_worker.host.slot import WorkerSlot, acquire_slot
 from firnline_worker.loop import TaskLoop
@@ -153,7 +154,9 @@ def build_worker(settings: WorkerSettings, log: Log, jvm: threading.Thread) -> W
     def is_stopping() -> bool:
         return stop.is_set() or driver.is_gone(DYING_S)
 
-    heartbeats = Heartbeats(publisher, name, now_ms)
+    pressure = MemoryPressure(driver.collected_ms)
+    pressure.start()
+    heartbeats = Heartbeats(publisher, name, now_ms, lambda: pressure.nearly_exhausted)
 
     def after_poll() -> None:
         leases.renew()

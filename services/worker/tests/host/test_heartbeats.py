@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_domain.identity import Scope
+from firnline_domain.policy.fleet.worker_memory import MemoryKind
 from firnline_domain.policy.partition.deadlines import HEARTBEAT_MS
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.results import TaskRunning
@@ -19,7 +20,10 @@ class Bench:
     def __init__(self) -> None:
         self.broker = MemoryBroker()
         self.now_ms = 1_000
-        self.heartbeats = Heartbeats(MemoryPublisher(self.broker), "w", lambda: self.now_ms)
+        self.memory: MemoryKind | None = None
+        self.heartbeats = Heartbeats(
+            MemoryPublisher(self.broker), "w", lambda: self.now_ms, lambda: self.memory
+        )
 
     def after(self, ms: int) -> list[TaskRunning]:
         """All that was said until so much later."""
@@ -40,6 +44,21 @@ def test_an_order_is_spoken_of_every_minute_from_the_first_on() -> None:
     *_, last = bench.after(0)
     assert last.finished
     assert len(bench.after(10 * HEARTBEAT_MS)) == 3
+
+
+def test_memory_that_is_nearly_exhausted_is_spoken_of_at_once_and_by_the_task_to_its_end() -> None:
+    bench = Bench()
+    with bench.heartbeats.send_during(ORDER):
+        assert bench.after(1_000) == []
+        bench.memory = MemoryKind.HEAP
+        assert [one.memory for one in bench.after(1_000)] == ["heap"]
+        assert len(bench.after(1_000)) == 1
+        bench.memory = None
+        assert len(bench.after(HEARTBEAT_MS - 1_001)) == 1
+        assert [one.memory for one in bench.after(1)] == ["heap", "heap"]
+    assert [one.memory for one in bench.after(0)] == ["heap"] * 3
+    with bench.heartbeats.send_during(ORDER):
+        assert len(bench.after(HEARTBEAT_MS - 1)) == 3  # the next task has its own
 
 
 def test_a_short_task_costs_no_record() -> None:

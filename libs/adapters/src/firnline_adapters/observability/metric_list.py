@@ -272,6 +272,14 @@ GAUGES: Meanings = {
             "Resident memory of this worker, its JVM and their child processes. Shared pages count "
             "in each process."
         ),
+        "worker_gc_share": (
+            "Share of the last 30 s that the worker's JVM spent on garbage collection. From 0.3 on "
+            "its task counts as one that ran out of memory."
+        ),
+        "worker_limit_share": (
+            "Share of the container's memory limit that this worker holds, without the page cache. "
+            "From 0.95 on its task counts as one that ran out of memory."
+        ),
         "worker_draining": "1 if this worker completes its tasks and ends, else 0.",
     },
     ("console",): {

@@ -188,6 +188,7 @@ class TaskRunning(Value):
     started_at_ms: Moment
     at_ms: Moment
     finished: bool = False  # its result is written and waits for the committer
+    memory: str | None = None  # that is nearly exhausted, a `worker_memory.MemoryKind`
 
 
 class RowSums(Value):

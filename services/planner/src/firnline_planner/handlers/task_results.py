@@ -36,7 +36,7 @@ from firnline_domain.records.results import (
 from firnline_planner.publish.advice import with_duplicate, with_result
 from firnline_planner.reconcile.table import reconcile
 from firnline_planner.reconcile.tasks import end_failed, finish_task, is_in_counters
-from firnline_planner.reconcile.worker_memory import note_failure, note_success
+from firnline_planner.reconcile.worker_memory import note_failure, note_pressure, note_success
 from firnline_planner.state.table_context import TableContext
 
 TaskResult = RewriteCommitted | RewriteConflicted | RewriteSkipped | TaskFailed
@@ -249,6 +249,7 @@ def on_heartbeat(event: TaskRunning, context: TableContext) -> None:
     task = table.work.find_task(event.task_id) if table else None
     if table is None or task is None:
         return
+    note_pressure(context, task, event)
     after = after_heartbeat(task, event, context.now_ms)
     if after != task:
         context.state.put_table(_with_task(table, task, after))

@@ -7,7 +7,7 @@ from firnline_domain.policy.fleet.lanes import Lane, lane_of_order
 from firnline_domain.policy.fleet.worker_memory import TOPIC as WORKER_DIRECTIVES
 from firnline_domain.policy.fleet.worker_memory import MemoryTuning
 from firnline_domain.records.orders import SizeWorkers
-from firnline_domain.records.results import OUT_OF_MEMORY, TaskFailed
+from firnline_domain.records.results import OUT_OF_MEMORY, TaskFailed, TaskRunning
 from firnline_domain.settings.groups import DEFAULT
 
 from firnline_planner.state.bucket_state import BucketState
@@ -18,6 +18,15 @@ from firnline_planner.state.table_context import TableContext
 def note_failure(context: TableContext, task: RunningTask, event: TaskFailed) -> None:
     """Note a task that failed for lack of memory. Other reasons do not matter here."""
     if event.reason == OUT_OF_MEMORY and _is_heavy(task):
+        memory, ordered_ms = context.state.share.memory_of(task.group), task.ordered_at_ms
+        after = memory.after_oom(event.memory, _attempt_name(task), ordered_ms, context.now_ms)
+        _put_memory(context.state, task.group, after)
+
+
+def note_pressure(context: TableContext, task: RunningTask, event: TaskRunning) -> None:
+    """Note a task whose worker has nearly exhausted its memory: it counts as one that ran out of
+    it, also if it succeeds."""
+    if event.memory is not None and event.attempt == task.attempt and _is_heavy(task):
         memory, ordered_ms = context.state.share.memory_of(task.group), task.ordered_at_ms
         after = memory.after_oom(event.memory, _attempt_name(task), ordered_ms, context.now_ms)
         _put_memory(context.state, task.group, after)

@@ -1,5 +1,5 @@
 """Publishes that a rewrite is running, for rewrites that take longer than a minute
-(`deadlines`)."""
+(`deadlines`), or whose worker has nearly exhausted its memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from firnline_domain.policy.fleet.worker_memory import MemoryKind
 from firnline_domain.policy.partition.deadlines import HEARTBEAT_MS
 from firnline_domain.ports import Publisher
 from firnline_domain.records.orders import RewriteFiles
@@ -20,6 +21,7 @@ EVENTS = "maintenance-events"  # at once, not by way of the committer, which may
 class _Beating:
     started_ms: int
     told_ms: int  # when it was said last, or begun
+    memory: MemoryKind | None = None  # that was nearly exhausted meanwhile
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Heartbeats:
     publisher: Publisher
     worker: str
     now_ms: Callable[[], int]
+    nearly_exhausted: Callable[[], MemoryKind | None] = lambda: None  # memory of this worker
     _running: dict[int, tuple[RewriteFiles, _Beating]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -53,11 +56,13 @@ class Heartbeats:
     def send_due(self) -> None:
         """Send the heartbeats that are due; called after every poll. The next one makes up for a
         lost one."""
-        now_ms = self.now_ms()
+        now_ms, memory = self.now_ms(), self.nearly_exhausted()
         with self._lock:
             running = list(self._running.values())
         for order, beating in running:
-            if now_ms - beating.told_ms >= HEARTBEAT_MS:
+            is_new = beating.memory is None and memory is not None
+            beating.memory = beating.memory or memory
+            if is_new or now_ms - beating.told_ms >= HEARTBEAT_MS:  # before it is killed for it
                 beating.told_ms = now_ms
                 self._send(order, beating)
 
@@ -72,5 +77,6 @@ class Heartbeats:
             started_at_ms=beating.started_ms,
             at_ms=self.now_ms(),
             finished=finished,
+            memory=beating.memory,
         )
         self.publisher.publish(EVENTS, order.table.key, said)

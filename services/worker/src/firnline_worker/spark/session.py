@@ -77,7 +77,13 @@ class Driver:
 
     def __init__(self, spark: SparkSession) -> None:
         gateway: Any = spark.sparkContext._gateway
+        self._jvm: Any = gateway.jvm
         self._process: subprocess.Popen[bytes] | None = gateway.proc
+
+    def collected_ms(self) -> int:
+        """Return the time that it has spent on garbage collection. Raises Py4JError."""
+        beans = self._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
+        return sum(bean.getCollectionTime() for bean in beans)
 
     def is_gone(self, patience_s: float = 0.0) -> bool:
         """Return True if it has ended, or does so within `patience_s`: its connections break first.
