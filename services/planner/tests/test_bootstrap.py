@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured
-from firnline_planner.bootstrap import run
+from firnline_planner.bootstrap import run, thresholds_of
 from firnline_planner.settings import PlannerSettings
 
 
@@ -26,6 +26,18 @@ def test_a_budget_that_is_no_number(hours: float) -> None:
 def test_a_quota_that_is_no_number(quota: str) -> None:
     settings = PlannerSettings(kafka="127.0.0.1:1", state_dir="/nowhere", groups=f"etl={quota}")
     with pytest.raises(Misconfigured, match="FIRNLINE_GROUPS"):
+        run(settings, Log("planner"))
+
+
+@pytest.mark.parametrize(("text", "at_once"), [("gradual", False), ("at-once", True)])
+def test_how_memory_is_given_back(text: str, at_once: bool) -> None:
+    settings = PlannerSettings(kafka="127.0.0.1:1", state_dir="/nowhere", memory_back=text)
+    assert thresholds_of(settings).memory_back_at_once == at_once
+
+
+def test_another_way_to_give_memory_back() -> None:
+    settings = PlannerSettings(kafka="127.0.0.1:1", state_dir="/nowhere", memory_back="slowly")
+    with pytest.raises(Misconfigured, match="FIRNLINE_MEMORY_STEP_BACK=slowly: write gradual or"):
         run(settings, Log("planner"))
 
 

@@ -254,6 +254,22 @@ def test_a_run_of_successes_takes_it_back(world: World) -> None:
     assert world.directives[-1].reason == "recovered"
 
 
+def test_it_is_taken_back_at_once_where_the_deployment_says_so(world: World) -> None:
+    world.limits = replace(HEAVY, memory_back_at_once=True)
+    world.restart()
+    short(world, *"abcdef")
+    world.tick()
+    assert [one.heap_steps for one in world.directives] == [2]
+    world.tick(REPEAT_MS)
+    assert [one.heap_steps for one in world.directives] == [2, 0]
+    short(world, *"ghijkl")
+    world.tick()
+    for number in range(2 * STEP_DOWN_AFTER):
+        world.succeeds(f"w{number}")
+    world.tick()
+    assert [one.heap_steps for one in world.directives] == [2, 0, 2, 0]
+
+
 def test_a_wish_is_repeated_daily_while_it_holds_and_ends_without_trouble(world: World) -> None:
     """A day without trouble is a step back; where there is trouble every day, the wish stays."""
     short(world, "a", "b", "c")

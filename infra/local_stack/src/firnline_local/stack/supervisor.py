@@ -198,13 +198,13 @@ class Supervisor:
         self._record = replace(self._record, phase="ready", ready_s=seconds)
         self._record_event(Event("", "ready", f"after={seconds}s"))
         while not self._stop.is_set():
+            if self._workers.parts:
+                self._keeper.run_due_actions()
             self._watch_once()
 
     def _watch_once(self) -> None:
         for part in self._parts:
             part.run_due_actions()
-        if self._workers.parts:
-            self._keeper.run_due_actions()
         self._stop.wait(POLL_S)
 
     def _stop_parts(self) -> None:

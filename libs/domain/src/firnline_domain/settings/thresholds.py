@@ -124,6 +124,7 @@ class Thresholds(Value, cache_hash=True):  # eighty fields, and `_resolve` asks 
     group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
+    memory_back_at_once: bool = False  # no property: see `MemoryTuning.after_success`
 
     @property
     def may_convert(self) -> bool:

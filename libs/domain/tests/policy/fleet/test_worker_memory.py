@@ -28,6 +28,17 @@ GB = 1 << 30
 FRESH = MemoryTuning()
 
 
+def test_all_steps_may_be_given_back_at_once() -> None:
+    grown = replace(FRESH, steps=Steps(heap=3, overhead=1), moved_ms=1_000)
+    nearly = replace(grown, success_streak=STEP_DOWN_AFTER - 1)
+    after_tasks = nearly.after_success("t/1", 2_000, 2_000, at_once=True)
+    after_days = grown.after_time(1_000 + QUIET_MS, at_once=True)
+    for found in (after_tasks, after_days):
+        assert (found.steps, found.lowered) == (Steps(), True)
+    assert nearly.after_success("t/1", 2_000, 2_000).steps == Steps(heap=2)
+    assert grown.after_time(1_000 + QUIET_MS).steps == Steps(heap=2)
+
+
 def after(tuning: MemoryTuning, events: Iterable[str], at_ms: int = 1_000) -> MemoryTuning:
     """h: the heap ended; o: other memory; w: success. Each an order of its own, a second apart."""
     for number, event in enumerate(events):

@@ -36,7 +36,8 @@ def note_success(context: TableContext, task: RunningTask) -> None:
     """Note that a task's worker has sent a result, at any later outcome."""
     if task.committed_at_ms is None and _is_heavy(task):
         memory = context.state.share.memory_of(task.group)
-        after = memory.after_success(_attempt_name(task), task.ordered_at_ms, context.now_ms)
+        attempt, at_once = _attempt_name(task), context.fleet.memory_back_at_once
+        after = memory.after_success(attempt, task.ordered_at_ms, context.now_ms, at_once)
         _put_memory(context.state, task.group, after)
 
 
@@ -44,7 +45,8 @@ def size_workers(bucket: int, context: TableContext) -> None:
     """Send directives that were not sent yet. Only a tick has its bucket, so it calls this."""
     state, now_ms = context.state, context.now_ms
     for group in (DEFAULT, *sorted(state.share.memories)):
-        tuning = state.share.memory_of(group).after_time(now_ms)
+        memory, at_once = state.share.memory_of(group), context.fleet.memory_back_at_once
+        tuning = memory.after_time(now_ms, at_once)
         if tuning.is_unreported(now_ms):
             directive = tuning.to_directive(group, bucket, now_ms)
             context.effects.add_outputs(

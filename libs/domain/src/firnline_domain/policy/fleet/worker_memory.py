@@ -89,8 +89,11 @@ class MemoryTuning(Value):
         )
         return after if len(oom_streak) < IN_A_ROW else after._raise_steps(now_ms)
 
-    def after_success(self, task: str, ordered_ms: int, now_ms: int) -> MemoryTuning:
-        """Return the tuning after a heavy task succeeded."""
+    def after_success(
+        self, task: str, ordered_ms: int, now_ms: int, at_once: bool = False
+    ) -> MemoryTuning:
+        """Return the tuning after a heavy task succeeded. `at_once`: all steps are given back
+        together, not one after the other."""
         idle = self.steps == Steps() and not self.oom_streak
         if idle or self._passes_over(task, ordered_ms):
             return self
@@ -99,16 +102,16 @@ class MemoryTuning(Value):
         return (
             after
             if success_streak < STEP_DOWN_AFTER << self.rollbacks
-            else after._lower_steps(now_ms)
+            else after._lower_steps(now_ms, at_once)
         )
 
-    def after_time(self, now_ms: int) -> MemoryTuning:
-        """Return the tuning one step lower if no task has run out of memory for QUIET_MS, also
-        without any task."""
+    def after_time(self, now_ms: int, at_once: bool = False) -> MemoryTuning:
+        """Return the tuning one step lower, or without steps, if no task has run out of memory for
+        QUIET_MS, also without any task."""
         quiet_ms = now_ms - max(self.moved_ms, self.last_oom_ms)
         if self.steps == Steps() or quiet_ms < QUIET_MS << self.rollbacks:
             return self
-        return self._lower_steps(now_ms)
+        return self._lower_steps(now_ms, at_once)
 
     def _passes_over(self, task: str, ordered_ms: int) -> bool:
         return ordered_ms < self.moved_ms or task == self.last
@@ -125,8 +128,8 @@ class MemoryTuning(Value):
         moved = replace(self, steps=steps, oom_streak=(), moved_ms=now_ms)
         return replace(moved, lowered=False, rollbacks=rollbacks)
 
-    def _lower_steps(self, now_ms: int) -> MemoryTuning:
-        steps = self.steps.lower_step()
+    def _lower_steps(self, now_ms: int, at_once: bool) -> MemoryTuning:
+        steps = Steps() if at_once else self.steps.lower_step()
         return replace(
             self, steps=steps, oom_streak=(), success_streak=0, moved_ms=now_ms, lowered=True
         )
