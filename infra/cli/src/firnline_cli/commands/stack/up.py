@@ -86,7 +86,8 @@ def command(
     place = StateDir.from_path(state)
     console = Console(stderr=json_wanted)
     try:
-        choose_parts(wanted)
+        if limits.minimum < limits.maximum and not {"console", "worker"} <= {*choose_parts(wanted)}:
+            raise click.UsageError("--workers: add worker and console, which computes their number")
         with console.status("checking the pinned jars") as line:
             artifacts.fetch_all(lambda file, done, of: line.update(f"fetched {done}/{of} {file}"))
         if detach:
