@@ -22,6 +22,8 @@ from firnline_iceberg.commit.previous_state import knowing_before
 from firnline_iceberg.scan.planning import LiveFiles, PlannedFile, live_files
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
+from py4j.java_gateway import JavaMember
+from py4j.protocol import STATIC_PREFIX
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
@@ -138,7 +140,7 @@ class Comparer:
         tasks = _scan_tasks(self.java.spark, scan.filter(condition) if condition else scan, wanted)
         if tasks.size() != len(wanted):
             raise Skipped("not_planned", f"{tasks.size()} of {len(wanted)} files")
-        manager, cache = iceberg.spark.ScanTaskSetManager.get(), iceberg.spark.SparkTableCache.get()
+        manager, cache = iceberg.spark.ScanTaskSetManager.get(), _table_cache(iceberg)
         manager.stageTasks(table, name, tasks)
         try:
             cache.add(name, table)
@@ -233,6 +235,13 @@ def _scan_tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:
     finally:
         planned.close()
     return found
+
+
+def _table_cache(iceberg: Any) -> Any:
+    """Return Iceberg's cache of tables. It has a static `get` and another one. py4j checks only the
+    first of them, and each JVM has its own order."""
+    name = f"{STATIC_PREFIX}org.apache.iceberg.spark.SparkTableCache"
+    return JavaMember("get", None, name, iceberg._gateway_client)()
 
 
 def sums_of(frame: DataFrame) -> RowSums:
