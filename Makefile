@@ -69,6 +69,12 @@ sbom: ## What is in each image, as CycloneDX: DIST=folder
 	mkdir -p $(DIST)
 	$(foreach one,$(filter-out catalog,$(IMAGES)),$(DOCKER) run --rm --interactive --entrypoint python firnline-$(one):$(TAG) - < infra/docker/sbom.py > $(DIST)/firnline-$(one).cdx.json &&) true
 
+# A JAVA_HOME for the tests, whose JVMs start from archives of their classes. Without it they take longer.
+CLASSES := $(VENV)/java/bin/java
+$(CLASSES): $(STAMP) $(wildcard infra/local_stack/src/firnline_local/*.lock) tests/kit/class_archives.py
+	@echo "==> archives of Java's classes"
+	-@$(BIN)/python -m tests.kit.class_archives $(VENV)/java >/dev/null
+
 # DISTRIBUTE=loadgroup WORKERS=2: tests that share a server run on one worker (tests/kit/groups.py).
 WORKERS ?= 3
 DISTRIBUTE ?= loadfile
@@ -83,7 +89,7 @@ test-alerts: setup ## Alert rules and boards: their names, and that each alert f
 
 DEMO := tests/e2e/test_demo.py
 .PHONY: test-demo
-test-demo: setup ## The demo with every service killed once; no other test runs beside it
+test-demo: setup $(CLASSES) ## The demo with every service killed once; no other test runs beside it
 	$(BIN)/pytest $(DEMO)
 
 .PHONY: test-long

@@ -28,6 +28,7 @@ from firnline_local.topics.topics import DEFAULT_BUCKETS, make_topics
 from py4j import java_gateway, protocol
 
 from tests.kit import containers
+from tests.kit.spark_session import spark_builder
 from tests.meddling import Meddler
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 
 # No test's JVM lives long enough to earn back what the second compiler takes, a third of the CPU.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+# Of `make test`: its JVMs start from archives of their classes.
+if (archives := Path(sys.prefix, "java")).exists():
+    os.environ.setdefault("JAVA_HOME", str(archives))
 
 # A fleet's key for all that tests start and send.
 os.environ.setdefault("FIRNLINE_SIGNING_KEYS", f"tests:{'5e' * 32}")
@@ -152,35 +157,7 @@ def iceberg_jar() -> Path:
 @pytest.fixture(scope="session")
 def spark(catalog_uri: str, iceberg_jar: Path, servers: Path) -> Iterator[SparkSession]:
     """A local[2] session whose catalog `lake` is the one of `catalog_uri`."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    settings = {
-        "spark.driver.extraClassPath": str(iceberg_jar),
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
-        # A few rows under each of a thousand plans: compiling them took longer than reading.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.warehouse.dir": str(servers / "spark"),
-        "spark.sql.extensions": (
-            "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
-        ),
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "rest",
-        "spark.sql.catalog.lake.uri": catalog_uri,
-        # Others commit to the same tables: every read asks the catalog again.
-        "spark.sql.catalog.lake.cache-enabled": "false",
-    }
-    builder = SparkSession.builder.master("local[2]").appName("tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = spark_builder(catalog_uri, iceberg_jar, servers).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
