@@ -20,8 +20,14 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.rewrite.rewriter import Rewriter
 from firnline_worker.spark.java_api import JavaTables, SparkJvm
 from firnline_worker.table_actions.archive_partitions import Archiver
+from firnline_worker.table_actions.compute_statistics import StatisticsComputer
+from firnline_worker.table_actions.create_tags import TagCreator
 from firnline_worker.table_actions.expire_partitions import PartitionExpirer
 from firnline_worker.table_actions.expire_snapshots import Expirer
+from firnline_worker.table_actions.remove_dangling_deletes import DanglingDeleteRemover
+from firnline_worker.table_actions.remove_orphans import OrphanRemover
+from firnline_worker.table_actions.rewrite_manifests import ManifestRewriter
+from firnline_worker.table_actions.upgrade_format import FormatUpgrader
 from pyspark.errors import StreamingQueryException
 
 from tests.integration.worker.lab import Lab, now_ms
@@ -30,6 +36,17 @@ from tests.meddling import Meddler
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 PROPERTY = "firnline.streaming-readers"
+SETTINGS = {
+    "firnline.sort": "at",
+    "firnline.sort.max-depth": "2",
+    "firnline.statistics": "all",
+    "firnline.tags.create": "daily-{date}",
+    "firnline.format-version": "3",
+    "firnline.format-version.writer-hours": "0",
+}
+REWRITES = ("sort", "compact", "full", "merge")
+NO_ROWS = ("rewrite_manifests", "remove_dangling_deletes", "upgrade_format")
+NO_SNAPSHOT = ("compute_statistics", "create_tags", "expire", "remove_orphans")
 REMOVALS = {  # of rows, which the owner has set
     "expire_partitions": "firnline.partitions.ttl-hours",
     "archive_partitions": "firnline.archive.after-hours",
@@ -52,11 +69,15 @@ class Stream:
         for _ in range(5):
             self.append()
 
-    def append(self, days_ago: int = 0) -> None:
-        number = len(self.appended) + 1
-        day = f"date_format(current_timestamp() - INTERVAL {days_ago} DAYS, 'yyyy-MM-dd')"
-        self.lab.sql(f"INSERT INTO {{t}} SELECT {number}, {day}")
-        self.appended.append(number)
+    def append(self, days_ago: int = 0, rows: int = 1) -> None:
+        """Add a file of so many rows, of which the first is so old."""
+        first = len(self.appended) + 1
+        age = f"make_interval(0, 0, 0, if(id = {first}, {days_ago}, 0))"
+        day = f"date_format(current_timestamp() - {age}, 'yyyy-MM-dd')"
+        made = range(first, first + rows)
+        found = f"SELECT /*+ COALESCE(1) */ id, {day} FROM range({made.start}, {made.stop})"
+        self.lab.sql(f"INSERT INTO {{t}} {found}")
+        self.appended += made
 
     def upsert(self, number: int) -> None:
         self.lab.equality_delete(["id"], f"({number})", f"({number}, '2999-01-01')")
@@ -100,22 +121,36 @@ def act(
     """Carries out an action as a worker does, with the commit of a rewrite."""
 
     commits = JavaCommits(SparkJvm(lab.spark), catalog_uri)
-    removals = {
+    given = {"ttl_h": 240.0, "archive_h": 240.0, "columns": 1.0, "wanted_version": 3.0}
+    given |= {"all_columns": 1.0, "partitions": 0.0, "min_change": 0.0}
+    given |= {"min_age_h": 72.0, "quarantine_h": 168.0}
+
+    def tag(order: TableOrder) -> Any:
+        tomorrow = now_ms() + DAY_MS
+        creator = TagCreator(tables, "w1", lambda: tomorrow, lambda _: {"the storage": tomorrow})
+        return creator.create(replace(order, ordered_at_ms=tomorrow, deadline_ms=tomorrow + 5))
+
+    actions: dict[str, Callable[[TableOrder], Any]] = {
+        "rewrite_manifests": ManifestRewriter(tables, java, "w1", now_ms).rewrite,
+        "remove_dangling_deletes": DanglingDeleteRemover(tables, commits, "w1", now_ms).remove,
+        "upgrade_format": FormatUpgrader(tables, java, "w1", now_ms).upgrade,
+        "compute_statistics": StatisticsComputer(tables, java, "w1", now_ms).compute,
+        "create_tags": tag,
+        "remove_orphans": OrphanRemover(tables, "w1", now_ms).remove,
         "expire_partitions": PartitionExpirer(tables, commits, "w1", now_ms).expire,
         "archive_partitions": Archiver(tables, commits, "w1", now_ms).archive,
     }
-    ages = {"ttl_h": 240.0, "archive_h": 240.0}
 
     def run(action: str) -> Any:
         at_ms = now_ms()
         if action == "expire":
             expirer = Expirer(tables, java, lambda _: (), "w1", now_ms)
             return expirer.expire(expire("e1", lab.name, at_ms, at_ms, agreed=True))
-        if action not in removals:
-            return rewritten(action=action)
+        if action in REWRITES:
+            return rewritten(action=action, min_dead_ratio=1.0 if action == "sort" else 0.0)
         task = f"{lab.namespace}-{action}"
-        order = TableOrder(task, lab.name, action, "requested", 1, 1, at_ms, at_ms + DAY_MS, ages)
-        return removals[action](order)
+        order = TableOrder(task, lab.name, action, "requested", 1, 1, at_ms, at_ms + DAY_MS, given)
+        return actions[action](order)
 
     return run
 
@@ -205,3 +240,30 @@ def test_no_request_tells_of_a_stream(stream: Stream, meddler: Meddler) -> None:
     assert reports() == 0
     assert stream.lab.spark.table(f"{stream.catalog}.{stream.lab.namespace}.t").count() > 0
     assert reports() == 1
+
+
+def act_in_turn(stream: Stream, act: Callable[[str], Any]) -> Iterator[str]:
+    """Fill a table and carry out every action, each after upserts and an append. Yield what has
+    been done: a reader has to have read the append, because only it keeps its place."""
+    stream.fill(**SETTINGS, **{PROPERTY: "true"})
+    for _ in range(3):
+        stream.append(days_ago=40, rows=2)  # files that overlap by the key of the sort
+    for number, action in enumerate((*REWRITES, *NO_ROWS, *NO_SNAPSHOT), 1_000):
+        stream.upsert(1)
+        stream.upsert(number)  # no older file can have it
+        stream.append()
+        yield f"append before {action}"
+        before = stream.operations().keys()
+        act(action)
+        made = [one for key, one in stream.operations().items() if key not in before]
+        assert bool(made) == (action not in NO_SNAPSHOT), action
+        assert made == (["append"] if action == "upgrade_format" else ["replace"] * len(made))
+        yield action
+
+
+@pytest.mark.long
+def test_no_action_stops_a_stream(stream: Stream, act: Callable[[str], Any]) -> None:
+    for done in act_in_turn(stream, act):
+        if stream.query is None:
+            stream.start()
+        assert stream.read() == stream.appended, done
