@@ -99,16 +99,16 @@ def test_workers_go_from_none_to_four_and_back_after_their_tasks(stack: Stack, h
     want(home, 7, heavy=1)
     until(lambda: lives(stack) == ["ready"] * 4)
     assert len({stack.record.ports[f"worker{one}-metrics"] for one in ("", "-2", "-3", "-4")}) == 4
-    (home / "busy-worker-2").touch()
+    (home / "busy-worker").touch()
     want(home, 0)
-    until(lambda: lives(stack) == ["stopped", "leaving", "stopped", "stopped"])
-    busy = stack.part_record("worker-2").pid
-    want(home, 1)  # those that still end are wanted last
-    until(lambda: lives(stack) == ["ready", "leaving", "stopped", "stopped"])
+    until(lambda: lives(stack) == ["leaving", "stopped", "stopped", "stopped"])
+    busy = stack.part_record("worker").pid
+    want(home, 1)  # one that still ends is wanted last
+    until(lambda: lives(stack) == ["leaving", "ready", "stopped", "stopped"])
     want(home, 0)
-    until(lambda: lives(stack) == ["stopped", "leaving", "stopped", "stopped"])
+    until(lambda: lives(stack) == ["leaving", "stopped", "stopped", "stopped"])
     assert [one.pid for one in worker_processes(stack)] == [busy]
-    (home / "busy-worker-2").unlink()
+    (home / "busy-worker").unlink()
     until(lambda: lives(stack) == ["stopped"] * 4)
     assert worker_processes(stack) == []
     assert not (home / "killed").exists()
