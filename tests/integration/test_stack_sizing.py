@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from confluent_kafka import Producer
 from firnline_adapters.kafka.client import Header
 from firnline_adapters.kafka.worker_directives import KafkaDirectives
+from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.codec import encode_record
-from firnline_adapters.records.signing import signer_here
+from firnline_adapters.records.signing import VARIABLE, signer_here
+from firnline_adapters.service import ServiceSettings
 from firnline_domain.policy.fleet.worker_memory import VALID_MS, Steps
 from firnline_domain.records.orders import SizeWorkers
 from firnline_local.stack.stack import Stack, run_stack
 from firnline_local.topics.topics import DEFAULT_BUCKETS
+from firnline_local.workers.__main__ import make_keeper
+from firnline_local.workers.kubernetes import ApiServer, WorkerDeployment
 from firnline_worker.settings import WorkerSettings
+
+from tests.kit.kubernetes_server import KubernetesServer
+from tests.kit.kubernetes_server import kubernetes as kubernetes
+from tests.kit.kubernetes_server import kubernetes_api as kubernetes_api
 
 pytestmark = pytest.mark.stack
 
@@ -178,6 +188,27 @@ def test_the_newest_word_of_each_bucket_counts_for_three_days(kafka: str) -> Non
     tell(kafka, 1, heap=0)
     until(lambda: directives.requested_steps(now_ms) == Steps())
     directives.close()
+
+
+def test_the_scaler_of_a_cluster_gives_a_deployment_what_is_requested(
+    kafka: str, kubernetes: KubernetesServer, kubernetes_api: ApiServer
+) -> None:
+    for bucket in range(DEFAULT_BUCKETS):
+        tell(kafka, bucket, heap=0, group="etl")
+    settings = ServiceSettings(kafka=kafka, signing_keys=os.environ[VARIABLE])
+    workers = WorkerDeployment(kubernetes_api, "heavy")
+    keeper = make_keeper(workers, settings, Log("local"))
+    tell(kafka, 1, heap=1, group="etl")
+    tell(kafka, 1, heap=4)  # another group's
+
+    def changes() -> list[Any]:
+        keeper.run_due_actions()
+        return [change for _, change in kubernetes.patches]
+
+    until(lambda: len(changes()) == 1)
+    annotations = {"firnline/memory-steps": "heap=1 overhead=0"}
+    assert changes()[0]["metadata"] == {"annotations": annotations}
+    assert kubernetes.replicas == 0  # no console says how many there should be
 
 
 def test_the_sizes_that_growth_begins_with_are_the_workers_own() -> None:
