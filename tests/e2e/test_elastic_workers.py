@@ -34,10 +34,8 @@ PROPERTIES = {
 
 
 @pytest.fixture
-def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    monkeypatch.setenv("FIRNLINE_WORKER_IDLE_SECONDS", "5")
-    monkeypatch.setenv("FIRNLINE_WORKER_DRAIN_SECONDS", "2")
-    with run_stack(tmp_path / "stack", workers="0..4") as stack:
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    with run_stack(tmp_path / "stack", workers="0..4:5:2") as stack:
         yield stack
 
 

@@ -64,11 +64,10 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def stack(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
-    monkeypatch.setenv("FIRNLINE_WORKER_IDLE_SECONDS", "1")
+def stack(home: Path) -> Iterator[Stack]:
     given = {"PYTHONPATH": str(home / "stand-in"), "STAND_IN": str(home)}
     settings = {"worker": given, "console": given}
-    with run_stack(home / "stack", ("console", "worker"), settings, "0..4") as up:
+    with run_stack(home / "stack", ("console", "worker"), settings, "0..4:1:60") as up:
         yield up
 
 

@@ -29,16 +29,10 @@ def test_a_quota_that_is_no_number(quota: str) -> None:
         run(settings, Log("planner"))
 
 
-@pytest.mark.parametrize(("text", "at_once"), [("gradual", False), ("at-once", True)])
-def test_how_memory_is_given_back(text: str, at_once: bool) -> None:
-    settings = PlannerSettings(kafka="127.0.0.1:1", state_dir="/nowhere", memory_back=text)
-    assert thresholds_of(settings).memory_back_at_once == at_once
-
-
-def test_another_way_to_give_memory_back() -> None:
-    settings = PlannerSettings(kafka="127.0.0.1:1", state_dir="/nowhere", memory_back="slowly")
-    with pytest.raises(Misconfigured, match="FIRNLINE_MEMORY_STEP_BACK=slowly: write gradual or"):
-        run(settings, Log("planner"))
+def test_how_memory_is_given_back_is_a_default() -> None:
+    text = '{"firnline.memory.back-at-once": "true"}'
+    settings = PlannerSettings(kafka="127.0.0.1:1", state_dir="/nowhere", defaults=text)
+    assert thresholds_of(settings).memory_back_at_once
 
 
 def test_groups_that_cannot_be_read() -> None:

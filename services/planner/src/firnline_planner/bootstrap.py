@@ -24,7 +24,7 @@ from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.inputs import InputReader
 from firnline_planner.default_settings import with_defaults
 from firnline_planner.handlers.dispatch import FACTS
-from firnline_planner.settings import AT_ONCE, GRADUAL, PlannerSettings
+from firnline_planner.settings import PlannerSettings
 
 # Imported only when chosen: Faust alone takes 30 MB and half a second.
 LIVES = {
@@ -39,16 +39,8 @@ def thresholds_of(settings: PlannerSettings) -> Thresholds:
     limits = Thresholds(
         groups=tuple(one.divide_by(settings.buckets) for one in parse_groups(settings.groups)),
         budget=budget_of(settings).divide_by(settings.buckets),
-        memory_back_at_once=is_back_at_once(settings.memory_back),
     )
     return with_defaults(settings.defaults, limits, clock.now_ms())
-
-
-def is_back_at_once(text: str) -> bool:
-    """Return True if all steps of memory are given back together. Raises Misconfigured."""
-    if text not in (GRADUAL, AT_ONCE):
-        raise Misconfigured(f"FIRNLINE_MEMORY_STEP_BACK={text}: write {GRADUAL} or {AT_ONCE}")
-    return text == AT_ONCE
 
 
 def budget_of(settings: PlannerSettings) -> Budget:

@@ -13,8 +13,6 @@ from firnline_adapters.config.fleet_settings import (
 from firnline_adapters.config.settings import declare_setting, shared_setting
 from firnline_adapters.service import ServiceSettings
 
-GRADUAL, AT_ONCE = "gradual", "at-once"
-
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerSettings(ServiceSettings):
@@ -43,12 +41,6 @@ class PlannerSettings(ServiceSettings):
         "FIRNLINE_BUDGET_GB_HOURS",
         "Budget of all rewrites: memory multiplied by time, in GB-hours per hour. `0`: no limit.",
         0.0,
-    )
-    memory_back: str = declare_setting(
-        "FIRNLINE_MEMORY_STEP_BACK",
-        "How workers of the heavy queue give back the memory that they no longer need: `gradual` "
-        "(one step at a time) or `at-once`.",
-        GRADUAL,
     )
     # Of the budget, for whoever has waited longest: nothing starves, and the rest is for the best.
     budget_old_share: float = 0.2

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from firnline_adapters.config.fleet_settings import MIN_IN_SYNC_REPLICAS, REPLICAS, TOPIC_CONFIG
 from firnline_adapters.config.settings import declare_setting, shared_setting
-from firnline_domain.policy.fleet.worker_count import IDLE_MS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +29,4 @@ class LocalSettings:
         "Share of the memory of the host or container that the embedded stack's workers may use "
         "when the planner requests larger ones. `0`: they never grow.",
         0.5,
-    )
-    worker_idle_s: float = declare_setting(
-        "FIRNLINE_WORKER_IDLE_SECONDS",
-        "Time for which fewer workers must be enough before `firnline up --workers` stops one.",
-        IDLE_MS / 1000,
-    )
-    worker_drain_s: int = declare_setting(
-        "FIRNLINE_WORKER_DRAIN_SECONDS",
-        "Time in which the workers of `firnline up --workers` should complete all open tasks. "
-        "A shorter time starts more workers.",
-        60,
     )

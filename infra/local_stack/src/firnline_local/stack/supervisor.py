@@ -42,7 +42,6 @@ from firnline_local.workers.keeper import ONE_WORKER, WorkerKeeper, read_limits
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GROUP_VARIABLE = "FIRNLINE_RESOURCE_GROUP"  # the worker's own; unset: the default group
-DRAIN_VARIABLE, DRAIN_S = "FIRNLINE_WORKER_DRAIN_SECONDS", 60
 
 
 class StartFailed(RuntimeError):
@@ -161,8 +160,8 @@ class Supervisor:
         if self._limits.minimum == self._limits.maximum:
             return self._limits.minimum
         cores = max((os.cpu_count() or 1) // self._limits.maximum, 1)
-        drain_s = int(os.environ.get(DRAIN_VARIABLE, DRAIN_S))
-        return read_wanted(self._addresses.console, self._group, tuple(Lane), cores, drain_s)
+        where, drain_s = self._addresses.console, self._limits.drain_s
+        return read_wanted(where, self._group, tuple(Lane), cores, drain_s)
 
     def _tell_of_workers(self, what: str, detail: str) -> None:
         self._record_event(Event(WORKER, what, detail))

@@ -24,7 +24,7 @@ from firnline_local.workers.keeper import WorkerKeeper
 from firnline_local.workers.kubernetes import ApiServer, WorkerDeployment
 
 LOOK_S = 5.0
-CORES, DRAIN_S = 2, 60  # what the console assumes
+CORES = 2  # what the console assumes
 
 
 def main() -> None:
@@ -50,11 +50,12 @@ def make_keeper(workers: WorkerDeployment, settings: ServiceSettings, log: Log) 
     directives = None
     if Lane.HEAVY in workers.lanes:
         directives = KafkaDirectives(settings.broker, workers.group, signer_of(settings))
+    drain_s = workers.limits.drain_s if workers.limits else 0
     console = os.environ.get("FIRNLINE_CONSOLE_URI", "")
     return WorkerKeeper(
         workers,
         workers.limits,
-        partial(read_wanted, console, workers.group, workers.lanes, CORES, DRAIN_S),
+        partial(read_wanted, console, workers.group, workers.lanes, CORES, drain_s),
         partial(_requested_steps, directives),
         lambda what, detail: log.info(what, deployment=workers.name, detail=detail),
     )

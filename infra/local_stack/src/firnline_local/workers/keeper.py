@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -10,7 +10,6 @@ from typing import Protocol
 from firnline_domain.base.values import replace
 from firnline_domain.errors import RetryLater
 from firnline_domain.policy.fleet.worker_count import (
-    IDLE_MS,
     WorkerCount,
     WorkerLimits,
     decide_worker_count,
@@ -19,16 +18,23 @@ from firnline_domain.policy.fleet.worker_memory import Steps
 
 LOOK_S = 1.0
 ONE_WORKER = "1"
-IDLE_VARIABLE = "FIRNLINE_WORKER_IDLE_SECONDS"
+LIMITS = re.compile(r"(\d{1,4})(?:\.\.(\d{1,4}))?(?::(\d{1,6}):(\d{1,5}))?", re.ASCII)
+FORM = "write a number of workers such as 2, or limits such as 0..4"
 
 
 def read_limits(text: str) -> WorkerLimits:
-    """Return the limits in `0..4`, or in `2` for a number that stays. Raises ValueError."""
-    least, dots, most = text.partition("..")
-    idle_s = float(os.environ.get(IDLE_VARIABLE, IDLE_MS / 1000))
-    limits = WorkerLimits(int(least), int(most if dots else least), int(idle_s * 1000))
-    if not 0 <= limits.minimum <= limits.maximum or not limits.maximum:
-        raise ValueError(f"{text}: write a number of workers such as 2, or limits such as 0..4")
+    """Return the limits in `0..4`, or in `2` for a number that stays; `0..4:60:60` also has
+    `idle_ms` and `drain_s`, in seconds. Raises ValueError."""
+    found = LIMITS.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text}: {FORM}")
+    least, most, idle_s, drain_s = (int(one) if one else None for one in found.groups())
+    minimum = least or 0
+    limits = WorkerLimits(minimum, minimum if most is None else most)
+    if idle_s is not None and drain_s is not None:
+        limits = replace(limits, idle_ms=idle_s * 1000, drain_s=drain_s)
+    if not limits.minimum <= limits.maximum or not limits.maximum or not limits.drain_s:
+        raise ValueError(f"{text}: {FORM}")
     return limits
 
 

@@ -121,10 +121,10 @@ class Thresholds(Value, cache_hash=True):  # eighty fields, and `_resolve` asks 
     price_million_gets: float = 0.4  # firnline.price.million-gets: requests that read an object
     price_million_puts: float = 5.0  # firnline.price.million-puts: that write or list
     price_gb_month: float = 0.023  # firnline.price.gb-month: of storage
+    memory_back_at_once: bool = False  # firnline.memory.back-at-once: not step by step
     group: str = ""  # firnline.group: whose workers rewrite it; see `groups`
     groups: tuple[Group, ...] = ()  # all that the fleet has: FIRNLINE_GROUPS alone says so
     budget: Budget = Budget()  # no property: the bucket's part of the fleet's
-    memory_back_at_once: bool = False  # no property: see `MemoryTuning.after_success`
 
     @property
     def may_convert(self) -> bool:
@@ -596,6 +596,11 @@ PROPERTIES = {
         "price_gb_month",
         "Cost of 2^30 stored bytes for a month in dollars.",
         PRICE,
+    ),
+    "firnline.memory.back-at-once": Property(
+        "memory_back_at_once",
+        "Workers of the heavy queue give back all additional memory at once, not step by step. "
+        "Read from `FIRNLINE_DEFAULTS` only.",
     ),
     "firnline.group": Property(
         "group",

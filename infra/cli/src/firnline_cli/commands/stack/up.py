@@ -57,7 +57,8 @@ LOUD = {"ready", "crashed", "held", "stopping", "stopped", "left-overs-killed", 
     show_default=True,
     metavar="NUMBER",
     help="Number of workers, or limits such as 0..4. Between the limits the number follows the "
-    "open tasks. A worker that is not needed completes its tasks and ends.",
+    "open tasks. A worker that is not needed for 60 s completes its tasks and ends. 0..4:30:120 "
+    "means 30 s, and workers that complete the open tasks within 120 s instead of 60 s.",
 )
 @json_option
 def command(

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from firnline_domain.base.values import Value, replace
 
-IDLE_MS = 60_000  # a worker's start costs 10 s of CPU
-
 
 class WorkerLimits(Value):
-    """The least and the most workers of a pool, and how long fewer must be enough before one
-    leaves."""
+    """The least and the most workers of a pool, how long fewer must be enough before one leaves,
+    and the time in which they should complete all open tasks."""
 
     minimum: int
     maximum: int
-    idle_ms: int = IDLE_MS
+    idle_ms: int = 60_000  # a worker's start costs 10 s of CPU
+    drain_s: int = 60
 
 
 class WorkerCount(Value):
