@@ -157,6 +157,15 @@ def test_a_result_of_v2_in_a_table_of_v3(
         assert row_ids(table) != before
 
 
+def test_a_table_that_becomes_v4_is_left_alone(table: Table, committer: Committer) -> None:
+    table.append((1, 1), (2, 1))
+    result = table.rewrite()
+    table.java.updateProperties().set("format-version", "4").commit()
+    event = handled(committer, result)
+    assert (type(event), event.reason) == (RewriteConflicted, ConflictReason.FORMAT_VERSION_4)
+    assert table.java.currentSnapshot().operation() == "append"
+
+
 def narrower(table: Table, result: RewriteFinished) -> RewriteFinished:
     """As a worker makes it to whom `v` is no column of the table."""
     (group,) = result.groups

@@ -69,7 +69,8 @@ def test_a_lake_in_two_lines_and_a_table_in_one_for_each_version() -> None:
     assert counts["v4"] == {"ready": 1, "not_ready": 1, "format_version": 1}
     assert list(lake_words(counts)) == [
         "0 tables could become v3, 1 not: writers 1.",
-        "1 tables could become v4 (a draft, as of 2026-11), 1 not: format version 1.",
+        "1 tables could become v4 (a draft, as of 2026-11, not maintained), "
+        "1 not: format version 1.",
     ]
     told = table_words(unready[0])
     assert told.startswith("v3: not ready; first: trino wrote it this week")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firnline_iceberg.table.shared_locations import places_of
+from firnline_iceberg.table.shared_locations import places_of, places_of_metadata
 
 
 def test_no_location_is_too_odd_to_be_compared() -> None:
@@ -36,3 +36,14 @@ def test_stores_that_have_several_names_are_one() -> None:
         assert places_of("hdfs://nn:8020/w/t") & places_of(other), other
     assert not places_of("hdfs://nn:8020/w/t") & places_of("file:/w/t")
     assert places_of("gcs://b/t") & places_of("gs://b/t")
+
+
+def test_relative_paths_lie_below_the_location() -> None:
+    metadata = {
+        **{"format-version": 4, "table-uuid": "u", "location": "s3://b/four"},
+        "snapshots": [{"manifest-list": "metadata/root.parquet"}],
+        "properties": {"write.data.path": "data"},
+    }
+    four = places_of_metadata("lake:db.four", "s3://b/four/metadata/1.json", metadata)
+    assert {one.store for one in (*four.trees, *four.folders)} == {"s3://b"}
+    assert {one.segments for one in four.folders} == {("four", "metadata")}

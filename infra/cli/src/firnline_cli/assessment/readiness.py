@@ -114,7 +114,7 @@ def ready_counts(readiness: Iterable[tuple[Readiness, ...]]) -> dict[str, dict[s
 def lake_words(counts: dict[str, dict[str, int]]) -> Iterator[str]:
     """Yield the readiness of a lake as text, a line for each version."""
     for name, count in sorted(counts.items()):
-        which = f" (a draft, as of {V4_AS_OF})" if name == "v4" else ""
+        which = f" (a draft, as of {V4_AS_OF}, not maintained)" if name == "v4" else ""
         needs = ", ".join(
             f"{code.replace('_', ' ')} {number:,}"
             for code, number in count.items()

@@ -167,16 +167,22 @@ def _local_folder(path: str) -> Folder:
 
 
 def places_of_metadata(name: str, metadata_file: str, metadata: Mapping[str, Any]) -> TablePlaces:
-    """Read the places in a table's metadata as JSON. Raises ValueError if it names no uuid or
-    location."""
+    """Read the places in a table's metadata as JSON. From format version 4 on, a path may be
+    relative to the location. Raises ValueError if it names no uuid or location."""
     uuid, location = metadata.get("table-uuid"), metadata.get("location")
     if not isinstance(uuid, str) or not isinstance(location, str) or not location:
         raise ValueError("its metadata names no uuid, or no location")
     properties = metadata.get("properties") or {}
     paths = [text for key, text in properties.items() if _is_path_property(key) and text]
     files = [metadata_file, *_named_files(metadata)]
-    folders = {folder_of(one) for one in files if one}
-    return TablePlaces(name, uuid.lower(), _all_folders([location, *paths]), _all_folders(folders))
+    trees = {location, *(_below(location, one) for one in paths)}
+    folders = {folder_of(_below(location, one)) for one in files if one}
+    return TablePlaces(name, uuid.lower(), _all_folders(trees), _all_folders(folders))
+
+
+def _below(location: str, path: str) -> str:
+    is_relative = not path.startswith("/") and _URI.fullmatch(path) is None
+    return f"{location}/{path}" if is_relative else path
 
 
 def _is_path_property(key: str) -> bool:
