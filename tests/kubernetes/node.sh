@@ -24,6 +24,7 @@ launch() { # launch NAME COMMAND...
   setsid nsenter --net="/run/netns/$NS" -- "$@" >> "logs/$name.log" 2>&1 < /dev/null &
   echo $! > "$name.pid"
 }
+end() { if [ -f "$1.pid" ]; then kill "$(cat "$1.pid")" 2> /dev/null || true; rm -f "$1.pid"; fi; }
 wait_for() {
   for _ in $(seq 600); do if "$@" > /dev/null 2>&1; then return; fi; sleep 0.2; done
   echo "not ready after 120 s: $*" >&2; tail -n 5 logs/*.log >&2; exit 1
@@ -102,7 +103,7 @@ node() { # node NUMBER
   # Mounts that pods see exist in here only. Where cgroups v1 and an empty v2 are both mounted, runc fails.
   launch "containerd-$1" unshare --mount --propagation private sh -c '
     if mountpoint -q /sys/fs/cgroup/unified; then umount /sys/fs/cgroup/unified; fi
-    mount --make-rshared / && exec containerd --config "$1"' sh "$NODE/containerd.toml"
+    mount -t tmpfs tmpfs /run/netns && mount --make-rshared / && exec containerd --config "$1"' sh "$NODE/containerd.toml"
   wait_for ctr --address "$NODE/containerd.sock" version
   load "$1" < "${XDG_CACHE_HOME:-$HOME/.cache}/firnline/kubernetes/bin/pause"
   launch "kubelet-$1" nsenter --target "$(cat "containerd-$1.pid")" --mount -- kubelet --config "$NODE/kubelet.yaml" \
@@ -182,13 +183,13 @@ load() { ctr --address "$STATE/node-$1/containerd.sock" --namespace k8s.io image
 
 stop() {
   local name socket
-  for socket in node-*/containerd.sock; do
+  for name in kubelet-1 kubelet-2 proxy dns scheduler controllers api etcd; do end "$name"; done
+  for socket in node-*/containerd.sock; do  # a container's shim ends with its task
     if [ ! -S "$socket" ]; then continue; fi
-    ctr --address "$socket" --namespace k8s.io tasks list --quiet 2> /dev/null | xargs --no-run-if-empty -n 1 ctr --address "$socket" --namespace k8s.io tasks kill --signal SIGKILL 2> /dev/null || true
+    ctr --address "$socket" --namespace k8s.io tasks list --quiet 2> /dev/null \
+      | xargs --no-run-if-empty ctr --address "$socket" --namespace k8s.io tasks rm --force > /dev/null 2>&1 || true
   done
-  for name in kubelet-1 kubelet-2 proxy dns scheduler controllers api etcd containerd-1 containerd-2; do
-    if [ -f $name.pid ]; then kill "$(cat $name.pid)" 2> /dev/null || true; rm -f $name.pid; fi
-  done
+  end containerd-1; end containerd-2
   sleep 1
   ip netns del "$NS" 2> /dev/null || true
 }
