@@ -103,8 +103,8 @@ test-chart: setup ## The Helm chart by Helm and Kubernetes' API server, both bui
 	$(BIN)/pytest -m long $(KUBERNETES)/test_manifests.py
 
 .PHONY: test-kubernetes
-test-kubernetes: setup ## The chart on a node on this machine, with the images of `make images`: writers, restarts, kills, a drain
-	$(KUBERNETES)/build.sh node
+test-kubernetes: setup ## The chart on a node on this machine, with the images of `make images`: writers, restarts, kills, KEDA
+	$(KUBERNETES)/build.sh node keda
 	$(WITH_ENGINE) sh -c 'make images && $(BIN)/pytest -x -m long $(KUBERNETES)/test_node.py'
 
 # With the engine that answers `docker`, else podman and stand-ins for public images (Debian's podman, crun, netavark,

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
 import time
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.kubernetes.cluster import PROGRAMS, ROOT, Cluster, run_cluster
+from tests.kubernetes.cluster import CHART, PROGRAMS, ROOT, Cluster, run_cluster
 
 pytestmark = [
     pytest.mark.long,
@@ -49,6 +51,54 @@ spec:
       nodeSelectorTerms:
         - matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]
 """
+
+SCALED = f"""
+keda:
+  enabled: true
+  kafka: kafka.{NAMESPACE}:9092
+  drainSeconds: 5
+  pollingSeconds: 2
+  cooldownSeconds: 10
+workers:
+  worker:
+    lanes: [ordinary]
+    heapBytes: {512 << 20}
+    deleteSetBytes: {64 << 20}
+    drainSeconds: 60
+    autoscale: {{min: 0, max: 4}}
+  worker-heavy:
+    lanes: [heavy]
+    replicas: 1
+    cpu: 500m
+    heapBytes: {1 << 30}
+    deleteSetBytes: {512 << 20}
+    drainSeconds: 60
+    autoscale: {{min: 0, max: 1}}
+"""
+LAKE = """
+from firnline_demo.lake import DemoLake
+lake = DemoLake.of_running_fleet()
+catalog = lake.writer_catalog(lake.connection.uri)
+"""
+# Files of 50 MB: more than a worker with 1 GiB can hold beside its JVM.
+WIDE = (
+    LAKE
+    + """
+import os
+import pyarrow as pa
+catalog.create_namespace_if_not_exists("wide")
+numbers = range(48_000)
+rows = lambda: pa.table({"id": [*numbers], "text": [os.urandom(512).hex() for _ in numbers]})
+table = catalog.create_table("wide.texts", rows().schema, properties={
+    "write.parquet.compression-codec": "uncompressed", "firnline.enabled": "false",
+})
+for _ in range(12):
+    table.append(rows())
+with table.transaction() as transaction:
+    transaction.set_properties({"firnline.enabled": "true"})
+print("written")
+"""
+)
 
 
 def read_commands(heading: str) -> str:
@@ -107,12 +157,15 @@ def test_the_commands_of_the_page_verify_rows(installed: tuple[Cluster, str]) ->
     assert "rows verified" in installed[1]
 
 
-def start_writers(cluster: Cluster, name: str) -> None:
-    """Start the pod of `helm test` once more, under another name."""
+def start_writers(cluster: Cluster, name: str, script: str = "") -> None:
+    """Start the pod of `helm test` once more, under another name, or a script in its place."""
     [pod] = [one for one in yaml.safe_load_all(cluster.helm("get", "hooks", NAMESPACE))
              if one["kind"] == "Pod"]  # fmt: skip
     del pod["metadata"]["annotations"]
     pod["metadata"]["name"] = name
+    if script:
+        [container] = pod["spec"]["containers"]
+        container["command"], container["args"] = ["python", "-c"], [script]
     cluster.apply(manifests=yaml.safe_dump(pod), namespace=NAMESPACE)
 
 
@@ -189,6 +242,50 @@ def test_a_drained_node_loses_no_row(installed: tuple[Cluster, str]) -> None:
         assert "rows verified" in wait_for_writers(cluster, "writers-2", 400)
     finally:
         cluster.kubectl("uncordon", "node-1")
+
+
+@pytest.fixture(scope="module")
+def scaled(installed: tuple[Cluster, str]) -> Cluster:
+    """The cluster with KEDA, after an upgrade of the release that uses it."""
+    cluster, _ = installed
+    for program, node in product(("keda", "keda-adapter"), ("1", "2")):
+        with (PROGRAMS / program).open("rb") as archive:
+            cluster.call("load", node, stdin=archive)
+    cluster.kubectl("apply", "--server-side", "--filename", PROGRAMS / "keda.yaml")
+    for name in ("keda-operator", "keda-metrics-apiserver"):
+        wait_for_rollout(cluster, f"deployment/{name}", "keda")
+    cluster.helm("upgrade", "firnline", CHART, "--reuse-values", "--values", "-", stdin=SCALED)
+    return cluster
+
+
+def test_every_scaler_reads_its_numbers(scaled: Cluster) -> None:
+    """Open tasks for workers, consumer lag for enricher and committer."""
+    found = scaled.kubectl("get", "scaledobjects", "--output", "name").split()
+    names = ("committer", "enricher", "worker", "worker-heavy")
+    assert found == [f"scaledobject.keda.sh/firnline-{name}" for name in names]
+    timeout = "--timeout=180s"
+    scaled.kubectl("wait", "--for=condition=Ready", "scaledobjects", "--all", timeout)
+    lag = [f"hpa/keda-hpa-firnline-{name}" for name in names[:2]]
+    scaled.kubectl("wait", "--for=condition=ScalingActive", *lag, timeout)
+
+
+def test_a_table_that_runs_out_of_memory_moves_to_larger_workers(scaled: Cluster) -> None:
+    """Without a person: another queue has its next attempt, and the first worker of that queue
+    starts."""
+    limits = ("--limits=memory=1Gi", "--requests=memory=512Mi,cpu=500m")
+    scaled.kubectl("set", "resources", "deployment/firnline-worker", *limits)
+    start_writers(scaled, "wide", WIDE)
+    assert "written" in wait_for_writers(scaled, "wide", 300)
+    deadline = time.monotonic() + 300
+    console = f"/api/v1/namespaces/{NAMESPACE}/services/firnline-console:http/proxy"
+    outcomes = list[str]()
+    while "committed" not in outcomes:
+        assert time.monotonic() < deadline, outcomes
+        time.sleep(1)
+        answer = scaled.kubectl("get", "--raw", f"{console}/api/tasks?table=wide.texts")
+        outcomes = [one["reason"] or one["status"] for task in json.loads(answer)["tasks"]
+                    for one in task["outcomes"]]  # fmt: skip
+    assert "out_of_memory" in outcomes
 
 
 def test_nothing_is_left_after_an_uninstall(installed: tuple[Cluster, str]) -> None:
