@@ -144,6 +144,7 @@ class Supervisor:
             return
         try:
             group = group_name(GROUP_VARIABLE, self._group)
+            self._workers.set_memory(Steps())  # are the given sizes such?
             directives = KafkaDirectives(self._addresses.kafka, group, self._state.signer())
             if size := self._workers.set_memory(directives.requested_steps(clock.now_ms())):
                 self._tell_of_workers("sized", size)
