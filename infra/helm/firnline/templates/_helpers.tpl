@@ -57,6 +57,9 @@ http{{ if (get .root.Values .service).tlsSecret }}s{{ end }}://{{ include "firnl
 {{- $_ := set $env "FIRNLINE_REDIS" $root.Values.redis }}
 {{- $_ := set $env "FIRNLINE_GROUPS" $root.Values.groups }}
 {{- $_ := set $env "FIRNLINE_REPLICAS" $root.Values.topics.replicas }}
+{{- if ne (toString $root.Values.console.enabled) "false" }}
+{{- $_ := set $env "FIRNLINE_CONSOLE_URI" (include "firnline.uri" (dict "root" $root "service" "console")) }}
+{{- end }}
 {{- if $root.Values.upstreamUri }}
 {{- $_ := set $env "FIRNLINE_UPSTREAM_URI" $root.Values.upstreamUri }}
 {{- $_ := set $env "FIRNLINE_CATALOG_URI" (include "firnline.uri" (dict "root" $root "service" "gateway")) }}
