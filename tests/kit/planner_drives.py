@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -86,6 +87,8 @@ class InMemory:
         self.publisher = MemoryPublisher(self.broker, signer=SIGNER)
         reader = InputReader(RecordCodec(), Log("planner"), SIGNER)
         self.driver = MemoryDriver(self.broker, reader, Thresholds(), lambda: self.now_ms)
+        self.seen: list[tuple[int, Any]] = []
+        self.decoded: Counter[tuple[str, int]] = Counter()
 
     def put(self, topic: str, record: Any) -> None:
         self.publisher.publish(topic, record.table.uuid, record)
@@ -106,12 +109,12 @@ class InMemory:
             headers = SIGNER.sign_headers("ticks", bucket, str(bucket).encode(), tick)
             self.broker.append("ticks", bucket, str(bucket), tick, headers)
         self.driver.run()
-        return [
-            (partition, RecordCodec().decode(value))
-            for (topic, partition), log in self.broker.logs.items()
-            if topic in OUTPUTS
-            for _, value in log
-        ]
+        for (topic, partition), log in self.broker.logs.items():
+            if topic in OUTPUTS:
+                known = self.decoded[topic, partition]
+                self.seen += [(partition, RecordCodec().decode(value)) for _, value in log[known:]]
+                self.decoded[topic, partition] = len(log)
+        return self.seen
 
 
 class OverKafka:
