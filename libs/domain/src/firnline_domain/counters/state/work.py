@@ -156,6 +156,10 @@ class ActionWork(Value):
     statistics: StatisticsAt = StatisticsAt()
     ordered_statistics: StatisticsAt = StatisticsAt()  # those of the order in flight
 
+    def is_announced(self, now_ms: int) -> bool:
+        """Return True if it was announced, and not by a clock that was set back since."""
+        return self.announced_ms is not None and self.announced_ms <= now_ms
+
 
 class ExpiryWork(ActionWork):
     """Expiry of a table's snapshots."""

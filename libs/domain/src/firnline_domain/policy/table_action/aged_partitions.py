@@ -12,12 +12,12 @@ from abc import abstractmethod
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
-from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.counters.state.work import ActionWork
 from firnline_domain.policy.cost.dollars import Estimate, Gain
 from firnline_domain.policy.cost.table_action_cost import add_cost, look_price
 from firnline_domain.policy.cost_model import FIRNLINE
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
+from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, Ended, TableAction
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -82,14 +82,7 @@ class OldPartitions(TableAction):
     def check_due(self, given: TableInput) -> DueCheck:
         if (age_h := self.age_h(given.settings)) <= 0:
             return NOT_ASKED
-        announces, is_due = self.order_reasons
-        work, numbers, now_ms = self.work_of(given.table), self.order_numbers(given), given.now_ms
-        if not _is_announced(work, age_h, now_ms):
-            return DueCheck(announces, True, numbers={**numbers, "announces": 1.0})
-        begins_ms = (work.announced_ms or 0) + given.settings.partition_grace_ms
-        if now_ms < begins_ms:
-            return DueCheck(self.wait_reasons[0], until_ms=begins_ms)
-        return DueCheck(is_due, True, numbers={**numbers, "announced_ms": work.announced_ms or 0})
+        return self._check_announced(given, given.settings.partition_grace_ms, age_h)
 
     def pause_ms(self, settings: Thresholds) -> int:
         return settings.partition_interval_ms
@@ -98,32 +91,16 @@ class OldPartitions(TableAction):
         grace_h = given.settings.partition_grace_ms / HOUR_MS
         return {self.age_name: self.age_h(given.settings), "grace_h": grace_h}
 
-    def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        """Record the result. What an announcement has found is known from now on; the next order
-        waits for no interval beside the grace period. One that found nothing announces nothing."""
-        before = table.work.actions.get(self.name, ActionWork())
-        after, word = super().after_result(table, result, now_ms)
-        is_ours = before.task_id == result.task_id and not result.refused_reason
-        if is_ours and result.numbers.get(self.found[-1][0]):
-            work = after.work.actions[self.name]
-            return self._with_work(after, replace(work, done_ms=now_ms)), word
-        if not is_ours or not result.numbers.get(GOING[0]):
-            return after, word
-        work = replace(
-            after.work.actions[self.name],
-            announced_ms=now_ms,
-            announced_h=result.numbers.get(self.age_name, 0.0),
-            finished_ms=None,
-        )
-        return self._with_work(after, work), "announced"
-
-
-def _is_announced(work: ActionWork, age_h: float, now_ms: int) -> bool:
-    """Return True if the removal was announced for this age or a longer one, and not by a clock
-    that was set back since."""
-    if work.announced_ms is None or work.announced_ms > now_ms:
-        return False
-    return work.announced_h <= age_h
+    def after_success(self, work: ActionWork, result: TableResult, now_ms: int) -> Ended:
+        """Record what has gone, or was announced: then the next order waits for no interval beside
+        the grace period. One that found nothing announces nothing."""
+        if result.numbers.get(self.found[-1][0]):
+            return replace(work, done_ms=now_ms), "done"
+        if not result.numbers.get(GOING[0]):
+            return work, "done"
+        age_h = result.numbers.get(self.age_name, 0.0)
+        work = replace(work, announced_ms=now_ms, announced_h=age_h, finished_ms=None)
+        return work, "announced"
 
 
 class PartitionExpiry(OldPartitions):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TypeVar
@@ -26,6 +27,8 @@ DEADLINE_MS = HOUR_MS  # an order without an answer counts as lost then
 SHADOW_RECHECK_MS = 10 * 60_000  # nothing tells a table that its fleet has left shadow mode
 
 Work = TypeVar("Work", bound=ActionWork)
+Ended = tuple[ActionWork, str]
+"""The work after a round, and its result in one word, for the metrics."""
 NOT_NEEDED = ActionWork(reason=Reason.HEALTHY)
 
 
@@ -117,7 +120,7 @@ class TableAction(ABC):
 
     def is_under_way(self, table: Table, now_ms: int) -> bool:
         """Return True if an order of it is out."""
-        work = table.work.actions.get(self.name, ActionWork())
+        work = self.work_of(table)
         return work.task_id is not None and now_ms < work.deadline_ms
 
     def order_requested(self, given: TableInput) -> tuple[Table, TableOrder]:
@@ -129,6 +132,20 @@ class TableAction(ABC):
         """Return the numbers that its tasks contain: those behind the decision, and those that the
         worker needs."""
         return {}
+
+    def _check_announced(
+        self, given: TableInput, grace_ms: int, age_h: float = math.inf
+    ) -> DueCheck:
+        """Order the announcement, for this age or a longer one, and after the grace period the
+        action itself."""
+        announces, is_due = self.order_reasons
+        work, numbers = self.work_of(given.table), self.order_numbers(given)
+        announced_ms = work.announced_ms or 0
+        if not work.is_announced(given.now_ms) or work.announced_h > age_h:
+            return DueCheck(announces, True, numbers={**numbers, "announces": 1.0})
+        if given.now_ms < announced_ms + grace_ms:
+            return DueCheck(self.wait_reasons[0], until_ms=announced_ms + grace_ms)
+        return DueCheck(is_due, True, numbers={**numbers, "announced_ms": announced_ms})
 
     def _make_order(
         self, given: TableInput, asked: DueCheck, before: ActionWork
@@ -146,25 +163,31 @@ class TableAction(ABC):
         return self._with_work(given.table, work), order
 
     def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        """Return the table after an order's result, and the result in one word, for the metrics."""
-        refused, ours = result.refused_reason or "", table.work.actions.get(self.name, ActionWork())
-        after = self._end_round(table, result.task_id, refused, now_ms)
-        seen = [one for one in self.found if one[0] in result.numbers]
-        for files, size in seen if ours.task_id == result.task_id else ():
-            freed, work = result.numbers.get(size, 0.0), after.work.actions[self.name]
-            work = replace(work, found_files=result.numbers[files], found_bytes=freed)
-            after = self._with_work(after, work)
-        return after, "refused" if refused else "done"
+        """Return the table after an order's result, and the result in one word, for the metrics. A
+        result that is reported twice, or after its deadline, changes nothing."""
+        refused, before = result.refused_reason or "", self.work_of(table)
+        word = "refused" if refused else "done"
+        if before.task_id != result.task_id:
+            return table, word
+        work = end_round(before, not refused, refused, now_ms)
+        for files, size in self.found:
+            if files in result.numbers:
+                freed = result.numbers.get(size, 0.0)
+                work = replace(work, found_files=result.numbers[files], found_bytes=freed)
+        if refused:
+            return self._with_work(table, work), word
+        work, word = self.after_success(work, result, now_ms)
+        return self._with_work(table, work), word
+
+    def after_success(self, work: ActionWork, result: TableResult, now_ms: int) -> Ended:
+        """Return the work with what else a success leaves, and the result in one word."""
+        return work, "done"
 
     def after_failure(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
         """Return the same where a task came to no result."""
-        return self._end_round(table, task, reason, now_ms), "failed"
-
-    def _end_round(self, table: Table, task: str, refused: str, now_ms: int) -> Table:
-        work = table.work.actions.get(self.name, ActionWork())
-        if work.task_id != task:
-            return table  # reported twice, or after its deadline
-        return self._with_work(table, end_round(work, not refused, refused, now_ms))
+        if (work := self.work_of(table)).task_id == task:
+            table = self._with_work(table, end_round(work, False, reason, now_ms))
+        return table, "failed"
 
     def _with_work(self, table: Table, work: ActionWork) -> Table:
         """Set the work. A million tables keep nothing of an action that none of them has needed."""

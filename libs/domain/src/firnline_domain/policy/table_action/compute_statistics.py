@@ -10,7 +10,7 @@ from firnline_domain.policy.cost.dollars import Estimate
 from firnline_domain.policy.cost.table_action_cost import add_cost, look_price
 from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
+from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, Ended, TableAction
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds
@@ -146,13 +146,8 @@ class Statistics(TableAction):
             known = replace(known, head_snapshot_id=counters.head_snapshot_id)
         return self._with_work(table, replace(work, ordered_statistics=known))
 
-    def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        before = table.work.actions.get(self.name, ActionWork())
-        after, word = super().after_result(table, result, now_ms)
-        if before.task_id != result.task_id or result.refused_reason:
-            return after, word
-        work = after.work.actions[self.name]
-        return self._with_work(after, replace(work, statistics=before.ordered_statistics)), word
+    def after_success(self, work: ActionWork, result: TableResult, now_ms: int) -> Ended:
+        return replace(work, statistics=work.ordered_statistics), "done"
 
 
 def _scan_values(settings: Thresholds, rows: int, read: int) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import MINUTE_MS
 from firnline_domain.base.values import replace
-from firnline_domain.counters.state.work import ActionWork, Table
+from firnline_domain.counters.state.work import Table
 from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import DEADLINE_MS, NOT_ASKED, DueCheck, TableAction
@@ -48,7 +48,7 @@ class TagCreation(TableAction):
             current = periods_at(rules, at_ms)
         except UnreadableRules:
             return NOT_ASKED  # the settings say so
-        done_ms = table.work.actions.get(self.name, ActionWork()).done_ms
+        done_ms = self.work_of(table).done_ms
         if done_ms is None or done_ms > now_ms:  # the clock was set back since
             done_ms = 0
         due = [one for one in ended if done_ms < one.end_ms + LATE_MS]
@@ -60,22 +60,15 @@ class TagCreation(TableAction):
 
     def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
         after, word = super().after_result(table, result, now_ms)
-        if not result.refused_reason:
-            after = self._finish_periods(table, after, result.task_id)
-        return after, word
+        return (after if result.refused_reason else self._finish_periods(table, after)), word
 
     def after_failure(self, table: Table, task: str, reason: str, now_ms: int) -> tuple[Table, str]:
         after, word = super().after_failure(table, task, reason, now_ms)
-        if reason == TAG_EXISTS:
-            after = self._finish_periods(table, after, task)
-        return after, word
+        return (self._finish_periods(table, after) if reason == TAG_EXISTS else after), word
 
-    def _finish_periods(self, before: Table, after: Table, task: str) -> Table:
-        """Mark all periods as done that were over when the order went out."""
-        work = before.work.actions.get(self.name, ActionWork())
-        if work.task_id != task:
+    def _finish_periods(self, before: Table, after: Table) -> Table:
+        """Mark all periods as done that were over when the order went out, if it has ended."""
+        if after is before:
             return after
-        done = replace(
-            after.work.actions[self.name], done_ms=work.deadline_ms - DEADLINE_MS, fruitless=0
-        )
-        return self._with_work(after, done)
+        done_ms = self.work_of(before).deadline_ms - DEADLINE_MS
+        return self._with_work(after, replace(self.work_of(after), done_ms=done_ms, fruitless=0))

@@ -72,10 +72,6 @@ class SnapshotExpiry(TableAction):
     def work_of(self, table: Table) -> ExpiryWork:
         return table.work.expiry
 
-    def is_under_way(self, table: Table, now_ms: int) -> bool:
-        expiry = table.work.expiry
-        return expiry.task_id is not None and now_ms < expiry.deadline_ms
-
     def _order_expiry(
         self, given: TableInput, decision: ExpiryDecision
     ) -> tuple[TableOrder, ExpiryWork]:

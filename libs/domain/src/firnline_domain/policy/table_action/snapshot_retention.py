@@ -111,7 +111,7 @@ def decide_expiry(given: TableInput) -> ExpiryDecision:
     oldest, expiry = table.counters.oldest_snapshot_ms, table.work.expiry
     assert oldest is not None  # else barred
     careful = settings.expire is ExpiryMode.CAREFUL
-    announcing = careful and not _is_announced(expiry, now_ms)
+    announcing = careful and not expiry.is_announced(now_ms)
     begins = begins_ms(given)
     if careful and not announcing and now_ms < _grace_end_ms(given):
         return ExpiryDecision(ExpiryReason.GRACE_PERIOD, begins)
@@ -149,14 +149,8 @@ def begins_ms(given: TableInput) -> int:
 def _grace_end_ms(given: TableInput) -> int:
     """Return when the grace period is over."""
     expiry, now_ms = given.table.work.expiry, given.now_ms
-    announced = expiry.announced_ms if _is_announced(expiry, now_ms) else now_ms
+    announced = expiry.announced_ms if expiry.is_announced(now_ms) else now_ms
     return (announced or 0) + given.settings.expire_grace_ms
-
-
-def _is_announced(expiry: ExpiryWork, now_ms: int) -> bool:
-    """Return True if expiry was announced; by a clock that was set back since it is not: else it
-    would hold for as long as that."""
-    return expiry.announced_ms is not None and expiry.announced_ms <= now_ms
 
 
 def _decide_announcement(given: TableInput, begins: int) -> ExpiryDecision:

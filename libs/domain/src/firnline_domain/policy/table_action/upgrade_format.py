@@ -13,7 +13,7 @@ from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.policy.cost.dollars import Estimate
 from firnline_domain.policy.cost.table_action_cost import look_price
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, TableAction
+from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, Ended, TableAction
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS
 from firnline_domain.records.results import TableResult
 
@@ -57,18 +57,11 @@ class FormatUpgrade(TableAction):
         settings, version = given.settings, given.table.counters.format_version
         if settings.format_version < VECTORS or not version:
             return NOT_ASKED
-        work, numbers, now_ms = self.work_of(given.table), self.order_numbers(given), given.now_ms
-        announced, is_due = self.order_reasons
-        if version >= VECTORS:
-            done = work.done_ms is not None
-            return NOT_ASKED if done else DueCheck(is_due, True, numbers=numbers)
-        if work.announced_ms is None or work.announced_ms > now_ms:  # the clock was set back since
-            return DueCheck(announced, True, numbers={**numbers, "announces": 1.0})
-        begins_ms = work.announced_ms + settings.upgrade_grace_ms
-        if now_ms < begins_ms:
-            return DueCheck(FormatReason.FORMAT_GRACE, until_ms=begins_ms)
-        numbers["announced_ms"] = work.announced_ms
-        return DueCheck(is_due, True, numbers=numbers)
+        if version < VECTORS:
+            return self._check_announced(given, settings.upgrade_grace_ms)
+        if self.work_of(given.table).done_ms is not None:
+            return NOT_ASKED
+        return DueCheck(FormatReason.FORMAT_VERSION, True, numbers=self.order_numbers(given))
 
     def estimate(self, given: TableInput) -> Estimate:
         """Estimate that it spares nothing by itself: conversions do, and they are rewrites."""
@@ -85,17 +78,13 @@ class FormatUpgrade(TableAction):
         }
 
     def after_result(self, table: Table, result: TableResult, now_ms: int) -> tuple[Table, str]:
-        """Record the result. What was announced is known from now on, and the next order waits for
-        no interval beside the grace period. Once it is done all partitions may want a
-        conversion."""
-        before = table.work.actions.get(self.name, ActionWork())
+        """Record the result. Once it is done all partitions may want a conversion."""
         after, word = super().after_result(table, result, now_ms)
-        if before.task_id != result.task_id or result.refused_reason:
+        if after is table or word != "done":
             return after, word
-        work = after.work.actions[self.name]
-        if result.numbers.get("announced"):
-            return self._with_work(
-                after, replace(work, announced_ms=now_ms, finished_ms=None)
-            ), "announced"
-        after = self._with_work(after, replace(work, done_ms=now_ms))
         return replace(after, work=after.work.reconciled_by(now_ms)), word
+
+    def after_success(self, work: ActionWork, result: TableResult, now_ms: int) -> Ended:
+        if result.numbers.get("announced"):
+            return replace(work, announced_ms=now_ms, finished_ms=None), "announced"
+        return replace(work, done_ms=now_ms), "done"

@@ -17,7 +17,7 @@ from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
 from firnline_domain.policy.cost_model import Work
 from firnline_domain.policy.policy_input import PolicyInput, once_per_input
 from firnline_domain.policy.reasons.partition import EVERY_FILE, Decision, TriggerState
-from firnline_domain.policy.triggers.hot_partitions import recently_written
+from firnline_domain.policy.triggers.hot_partitions import wait_for_writers
 from firnline_domain.records.parts.dead_rows import EDGES, DeadRows
 from firnline_domain.records.parts.tallies import FileTally, Tally
 
@@ -178,10 +178,8 @@ def dead_rows_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None
 
 
 def _order_dead(given: PolicyInput, reason: ReasonCode, min_dead_ratio: float) -> TriggerState:
-    since_ms = dead_rows_since(given.partition)
-    waits_until_ms = None if since_ms is None else since_ms + given.settings.max_wait_ms
-    if recent := recently_written(given, waits_until_ms):
-        return TriggerState(decision=Decision(recent[0], until_ms=recent[1]))
+    if waits := wait_for_writers(given, dead_rows_since(given.partition)):
+        return TriggerState(decision=waits)
     now_ms = given.now_ms
     rank = max((one.cost_benefit.payback_ratio(now_ms) for one in due_steps(given)), default=0.0)
     return TriggerState(decision=Decision(reason, rank=rank, min_dead_ratio=min_dead_ratio))

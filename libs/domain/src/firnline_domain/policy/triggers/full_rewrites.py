@@ -17,7 +17,7 @@ from firnline_domain.policy.cost.read_cost import burden_of
 from firnline_domain.policy.cost_model import Work
 from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import Decision, TriggerState
-from firnline_domain.policy.triggers.hot_partitions import recently_written
+from firnline_domain.policy.triggers.hot_partitions import wait_for_writers
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 
@@ -55,8 +55,8 @@ def full_interval_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | 
     at_ms = full_at_ms(given)
     if at_ms is None or at_ms > given.now_ms:
         return None if at_ms is None else TriggerState(at_ms)
-    if recent := recently_written(given, at_ms + given.settings.max_wait_ms):
-        return TriggerState(recent[1])
+    if waits := wait_for_writers(given, at_ms):
+        return TriggerState(waits.until_ms)
     rank = (given.now_ms - at_ms) / given.settings.full_interval_ms
     return TriggerState(decision=Decision(reason, action=Action.FULL, rank=rank))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import PartitionWork
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons.partition import Decision, Reason
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.parts.summaries import REPLACE
 
@@ -51,19 +51,21 @@ def hot_until_ms(given: PolicyInput) -> int | None:
     return until_ms if until_ms > now_ms else None
 
 
-def recently_written(
-    given: PolicyInput, waits_until_ms: int | None, pressing: bool = False
-) -> tuple[Reason, int] | None:
-    """Return why and until when the partition is left to its writers: not longer than the debt may
-    wait, or a writer that never rests would keep its partition from ever being rewritten."""
+def wait_for_writers(
+    given: PolicyInput, since_ms: int | None, pressing: bool = False
+) -> Decision | None:
+    """Return the decision that leaves the partition to its writers: not longer than the debt of
+    `since_ms` may wait, or a writer that never rests would keep its partition from ever being
+    rewritten."""
     now_ms = given.now_ms
-    if waits_until_ms is not None and waits_until_ms <= now_ms:
+    last_ms = None if since_ms is None else since_ms + given.settings.max_wait_ms
+    if last_ms is not None and last_ms <= now_ms:
         return None
     quiet_at = given.partition.counters.changed_ms + given.settings.quiet_ms
     if now_ms < quiet_at and not pressing:
-        return Reason.QUIET_PERIOD, min(quiet_at, waits_until_ms or quiet_at)
+        return Decision(Reason.QUIET_PERIOD, until_ms=min(quiet_at, last_ms or quiet_at))
     if hot_until := hot_until_ms(given):
-        return Reason.HOT, min(hot_until, waits_until_ms or hot_until)
+        return Decision(Reason.HOT, until_ms=min(hot_until, last_ms or hot_until))
     return None
 
 

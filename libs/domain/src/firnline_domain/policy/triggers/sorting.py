@@ -20,7 +20,7 @@ from firnline_domain.policy.policy_input import PolicyInput, TableInput
 from firnline_domain.policy.reasons.partition import NO_FILE, Decision, TriggerState
 from firnline_domain.policy.triggers.freezing import is_frozen
 from firnline_domain.policy.triggers.full_rewrites import full_at_ms
-from firnline_domain.policy.triggers.hot_partitions import recently_written
+from firnline_domain.policy.triggers.hot_partitions import wait_for_writers
 from firnline_domain.settings.thresholds import Thresholds
 
 TABLES_OWN = "order"  # of `firnline.sort`: the table's own sort order
@@ -51,8 +51,8 @@ def unsorted_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
         return None
     if at_ms > given.now_ms:
         return TriggerState(at_ms)
-    if recent := recently_written(given, at_ms + given.settings.max_wait_ms):
-        return TriggerState(recent[1])
+    if waits := wait_for_writers(given, at_ms):
+        return TriggerState(waits.until_ms)
     return TriggerState(decision=Decision(reason, action=Action.SORT, min_dead_ratio=NO_FILE))
 
 

@@ -32,7 +32,7 @@ from firnline_domain.policy.triggers.dead_files import (
 from firnline_domain.policy.triggers.equality_delete_age import delete_age_due
 from firnline_domain.policy.triggers.freezing import CLOSED, FREEZE, closed_due, is_frozen
 from firnline_domain.policy.triggers.full_rewrites import full_interval_due
-from firnline_domain.policy.triggers.hot_partitions import hot_until_ms, recently_written
+from firnline_domain.policy.triggers.hot_partitions import hot_until_ms, wait_for_writers
 from firnline_domain.policy.triggers.objectives import endangered_ms
 from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_of
 from firnline_domain.policy.triggers.sorting import unsorted_due
@@ -327,10 +327,11 @@ def _order_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Order, unless writers are at work in the partition. Larger files whose dead rows are due go
     with it; more than a slice of them goes before a conversion, which is one order."""
     pressing = is_over_threshold(_divide_debt(given.counted_debt, PRESSING), given.settings)
-    since_ms = given.partition.work.debt_since_ms
-    waits_until_ms = None if since_ms is None else since_ms + given.settings.max_wait_ms
-    if recent := recently_written(given, waits_until_ms, pressing):
-        return TriggerState(decision=replace(_debt_decision(given, recent[0]), until_ms=recent[1]))
+    if waits := wait_for_writers(given, given.partition.work.debt_since_ms, pressing):
+        until_ms = waits.until_ms
+        return TriggerState(
+            decision=replace(_debt_decision(given, waits.reason), until_ms=until_ms)
+        )
     rank = weigh_debt(given).payback_ratio(given.now_ms)
     order = replace(_debt_decision(given, reason), rank=rank)
     if are_chosen_otherwise(given):
@@ -370,8 +371,8 @@ def _undersized_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | No
         calm = _idle_decision(given).reason in (Reason.HEALTHY, Reason.FIXED_POINT)
         waits = Decision(Reason.MINIMUM_GAIN, action=Action.MERGE) if calm else None
         return TriggerState(merge.from_ms, waits)
-    if recent := recently_written(given, merge.since_ms + given.settings.max_wait_ms):
-        return TriggerState(decision=Decision(recent[0], until_ms=recent[1]))
+    if waits := wait_for_writers(given, merge.since_ms):
+        return TriggerState(decision=waits)
     rank, action = merge.payback_ratio(given.now_ms), Action.MERGE
     return TriggerState(decision=Decision(reason, rank=rank, action=action, min_dead_ratio=NO_FILE))
 

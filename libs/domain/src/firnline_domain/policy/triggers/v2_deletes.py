@@ -15,7 +15,7 @@ from firnline_domain.counters.state.work import ActionWork, RunningTask
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons.partition import EVERY_FILE, NO_FILE, Decision, TriggerState
-from firnline_domain.policy.triggers.hot_partitions import recently_written
+from firnline_domain.policy.triggers.hot_partitions import wait_for_writers
 from firnline_domain.settings.thresholds import Thresholds
 
 VECTORS = 3  # the version from which on deletes by position are deletion vectors
@@ -43,11 +43,8 @@ def v2_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | Non
     work, settings = given.partition.work, given.settings
     if v2_files(given) in (0, work.v2_left):
         return None
-    since_ms = work.positions_since_ms
-    if recent := recently_written(
-        given, None if since_ms is None else since_ms + settings.max_wait_ms
-    ):
-        return TriggerState(recent[1])
+    if waits := wait_for_writers(given, work.positions_since_ms):
+        return TriggerState(waits.until_ms)
     return TriggerState(decision=replace_v2_files(reason, settings))
 
 
