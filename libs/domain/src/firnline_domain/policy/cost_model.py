@@ -51,7 +51,6 @@ class CpuRates(Value):
     open_s: float = 0.0  # per file
     convert_s: float = 0.0  # per file that is converted, its delete file and the commit with it
     cores: float = 2.0
-    version: int = 1
 
     def cpu_s(self, work: Work) -> float:
         """Return the CPU seconds of all processes."""
@@ -95,8 +94,7 @@ def learned_factor(factor: float, foretold_s: float, took_s: float) -> float:
 # Of files (prices.json): 1,000 of 200 rows took 1.4 ms each of the worker and 0.2 of the committer
 # when they were compacted, 9 and 0.9 when they were converted: each was a Spark task of its own.
 FIRNLINE = CpuRates(0.3, 2.2e-8, 3.3e-8, 3e-7, 0.0, 1.15, open_s=0.0014, convert_s=0.01)
-# The same table by Iceberg's action: 285 CPU s, and 219 with its delete cache; 6.5 and 6.8 GB.
-STOCK = CpuRates(0.5, 6e-8, 6e-8, 0.0, 2.3e-6, 6.5)
+# The same table by Iceberg's action with its delete cache: 219 CPU s and 6.8 GB.
 STOCK_CACHED = CpuRates(0.5, 6e-8, 6e-8, 0.0, 1.7e-6, 6.8)
 
 

@@ -35,7 +35,6 @@ LARGE = Tally(25, 100_000_000, 25 * 128 * MB)
 UPSERTED = FileTally(
     on_target=LARGE, fragments=Tally(4, 200_000, 6 * MB), equality_deletes=Tally(4, 200_000, MB)
 )
-ALL = frozenset(Action)
 
 
 def weighed(holds: FileTally, floor: Debt = NO_DEBT, since: int | None = 0) -> CostBenefit:
@@ -56,7 +55,7 @@ def held_input(
 
 def test_equality_deletes_burden_every_older_file() -> None:
     burden = burden_of(UPSERTED, LIMITS.target_bytes)
-    assert burden.applications == 4 * 27  # 25 and half of the 4 that came with them
+    # 25 files, and half of the 4 that came with them.
     assert burden.delete_loads == 200_000 * 27
     assert burden.deletes_s() == pytest.approx(200_000 * 27 * READ_COST.load_s + 4 * 0.01)
     assert burden.amplification > 1.2
@@ -77,7 +76,7 @@ def test_positions_mask_rows_that_are_read_all_the_same() -> None:
 
 def test_global_deletes_burden_a_partition_too() -> None:
     holds = FileTally(on_target=LARGE)
-    assert burden_of(holds, LIMITS.target_bytes, 3).applications == 75
+    assert burden_of(holds, LIMITS.target_bytes, 3).opens == 3
     assert compaction_work(holds, 3).bytes_read == LARGE.bytes
 
 
@@ -186,12 +185,12 @@ def test_a_vector_brings_one_file_and_a_delete_file_all() -> None:
 def test_convert_or_compact_by_cost() -> None:
     """Few rows of large files die: a conversion reads keys alone. Many: the rewrite is dearer,
     and spares the dead rows too."""
-    few = list_offers(UPSERTED, LIMITS.target_bytes, abilities=ALL)
+    few = list_offers(UPSERTED, LIMITS.target_bytes)
     assert [one.action for one in few] == [Action.CONVERT, Action.COMPACT]
     assert few[0].price_s < few[1].price_s / 5
     tiny = FileTally(fragments=Tally(8, 1_000, MB), equality_deletes=Tally(4, 500, 100))
     masked = replace(tiny, position_deletes=Tally(8, 900, 900))
-    assert list_offers(masked, LIMITS.target_bytes, abilities=ALL)[0].action is Action.COMPACT
+    assert list_offers(masked, LIMITS.target_bytes)[0].action is Action.COMPACT
 
 
 def test_small_or_shared_debt_is_not_converted() -> None:
@@ -224,10 +223,9 @@ def test_small_work_beside_position_deletes_has_a_small_price() -> None:
 
 def test_a_merge_is_offered_where_no_delete_is() -> None:
     holds = FileTally(fragments=Tally(9, 9, 90 * MB), undersized=Tally(1, 1, 40 * MB))
-    merge = list_offers(holds, LIMITS.target_bytes, abilities=frozenset({Action.MERGE}))[0]
+    [merge] = [one for one in list_offers(holds, LIMITS.target_bytes) if one.action is Action.MERGE]
     assert merge.work.bytes_read == 130 * MB  # with what L1 has, they fill a file
     assert merge.price_s == FIRNLINE.cpu_s(merge.work)
     with_deletes = replace(holds, equality_deletes=Tally(1, 1, 1))
-    assert Action.MERGE not in {
-        one.action for one in list_offers(with_deletes, LIMITS.target_bytes, abilities=ALL)
-    }
+    offered = {one.action for one in list_offers(with_deletes, LIMITS.target_bytes)}
+    assert Action.MERGE not in offered

@@ -171,7 +171,7 @@ def announced(at_ms: int) -> TableWork:
         "x", table().counters.table, 0, 9, OLD,
         finished_at_ms=at_ms, begins_at_ms=at_ms, going_snapshots=4, going_files=7,
     )  # fmt: skip
-    work = after_announcement(ExpiryWork(task_id="x", announcing=True), told, at_ms)
+    work = after_announcement(ExpiryWork(task_id="x"), told, at_ms)
     return TableWork(expiry=work)
 
 
@@ -181,7 +181,7 @@ def test_a_table_is_told_of_before_anything_goes() -> None:
     order, out = expiry_order(table_input(table(), CAREFUL, NOW), decision)
     assert order.begins_at_ms == NOW + DAY_MS
     assert order.older_than_ms == NOW + DAY_MS - 5 * DAY_MS  # what will have gone then
-    assert (order.agreed, out.announcing, out.announced_ms) == (False, True, None)
+    assert (order.agreed, out.announced_ms) == (False, None)
 
 
 def test_the_grace_period_runs_from_the_announcement() -> None:

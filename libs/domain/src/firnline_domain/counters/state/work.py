@@ -165,7 +165,6 @@ class ExpiryWork(ActionWork):
     """Expiry of a table's snapshots."""
 
     unobserved: int = 0  # snapshots expired, less those that commits have reported
-    announcing: bool = False  # the order in flight asks only what would go
     going: ExpiryPreview = ExpiryPreview()
 
 

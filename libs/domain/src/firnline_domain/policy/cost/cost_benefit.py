@@ -63,14 +63,9 @@ def paid_at_ms(
     return -(-paid_ms // GRID_MS) * GRID_MS
 
 
-def list_offers(
-    holds: FileTally,
-    target_bytes: int,
-    global_deletes: int = 0,
-    abilities: frozenset[Action] = frozenset(Action),
-) -> list[Offer]:
-    """List the actions of `abilities` that spare readers something, with work and gain, the best
-    gain first, at a table of which nothing was learned."""
+def list_offers(holds: FileTally, target_bytes: int, global_deletes: int = 0) -> list[Offer]:
+    """List the actions that spare readers something, with work and gain, the best gain first, at a
+    table of which nothing was learned."""
     burden = burden_of(holds, target_bytes, global_deletes)
     merge_s = spared_by_merge(holds, target_bytes) * READ_COST.open_s
     conversion = _conversion_work(holds, target_bytes, KEY_SHARE)
@@ -82,7 +77,7 @@ def list_offers(
     offered = [
         Offer(action, work, FIRNLINE.cpu_s(work), spared_s)
         for action, work, spared_s in works
-        if action in abilities and work is not None and spared_s > 0
+        if work is not None and spared_s > 0
     ]
     return sorted(offered, key=lambda one: -one.gain)
 

@@ -25,11 +25,9 @@ READ_COST = ReadCost()
 
 
 class Burden(Value):
-    """Cost of debt for one scan. `applications`: equality-delete files times the data files they
-    reach."""
+    """Cost of debt for one scan."""
 
     files_spared: float  # that a merge of the fragments would spare
-    applications: float
     equality_files: float  # global ones too
     delete_records: float  # in those of the partition
     delete_loads: float  # equality deletes times the data files they reach
@@ -38,23 +36,23 @@ class Burden(Value):
     dead_bytes: float  # of rows that position deletes mask
     tidy_s: float  # of a scan without the debt
 
-    def deletes_s(self, cost: ReadCost = READ_COST) -> float:
+    def deletes_s(self) -> float:
         """Return a scan's seconds for equality deletes."""
-        return self.delete_loads * cost.load_s + self.equality_files * cost.open_s
+        return self.delete_loads * READ_COST.load_s + self.equality_files * READ_COST.open_s
 
-    def positions_s(self, cost: ReadCost = READ_COST) -> float:
+    def positions_s(self) -> float:
         """Return a scan's seconds for position deletes and the rows they mask."""
-        masked = self.positions * cost.position_s + self.dead_bytes * cost.scan_s
-        return masked + self.position_files * cost.open_s
+        masked = self.positions * READ_COST.position_s + self.dead_bytes * READ_COST.scan_s
+        return masked + self.position_files * READ_COST.open_s
 
-    def files_s(self, cost: ReadCost = READ_COST) -> float:
+    def files_s(self) -> float:
         """Return the seconds that a scan takes for files that a merge would save."""
-        return self.files_spared * cost.open_s
+        return self.files_spared * READ_COST.open_s
 
-    def total_seconds(self, cost: ReadCost = READ_COST) -> float:
+    def total_seconds(self) -> float:
         """Return the seconds that a scan takes for all of the burden: deletes, positions and
         files."""
-        return self.deletes_s(cost) + self.positions_s(cost) + self.files_s(cost)
+        return self.deletes_s() + self.positions_s() + self.files_s()
 
     @property
     def opens(self) -> float:
@@ -81,7 +79,6 @@ class Burden(Value):
         return replace(
             self,
             files_spared=self.files_spared * _share_of(grown.fragments, debt.fragments),
-            applications=self.applications * deletes,
             equality_files=self.equality_files * deletes,
             delete_records=self.delete_records * deletes,
             delete_loads=self.delete_loads * deletes,
@@ -95,9 +92,7 @@ def _share_of(part: int, whole: int) -> float:
     return part / max(whole, 1)
 
 
-def burden_of(
-    holds: FileTally, target_bytes: int, global_deletes: int = 0, cost: ReadCost = READ_COST
-) -> Burden:
+def burden_of(holds: FileTally, target_bytes: int, global_deletes: int = 0) -> Burden:
     """Return the burden of a partition. Of global deletes only the number of files is known
     here."""
     data, small, deletes = holds.all_data, holds.fragments, holds.equality_deletes
@@ -108,12 +103,12 @@ def burden_of(
     spared = small.files - merged_files(small, target_bytes)
     return Burden(
         files_spared=spared,
-        applications=(deletes.files + global_deletes) * reached,
         equality_files=deletes.files + global_deletes,
         delete_records=deletes.records,
         delete_loads=deletes.records * reached,
         position_files=positions.files,
         positions=positions.records,
         dead_bytes=dead,
-        tidy_s=max(data.bytes - dead, 0.0) * cost.scan_s + (data.files - spared) * cost.open_s,
+        tidy_s=max(data.bytes - dead, 0.0) * READ_COST.scan_s
+        + (data.files - spared) * READ_COST.open_s,
     )

@@ -217,17 +217,13 @@ def expiry_order(given: TableInput, decision: ExpiryDecision) -> tuple[ExpireSna
         grace_ms=settings.expire_grace_ms,
         policies=split_policies(counters.settings),
     )
-    announcing = decision.begins_ms is not None
-    out = replace(
-        work.expiry, task_id=identity, deadline_ms=order.deadline_ms, announcing=announcing
-    )
-    return order, out
+    return order, replace(work.expiry, task_id=identity, deadline_ms=order.deadline_ms)
 
 
 def expiry_ended(expiry: ExpiryWork, expired: int, refused: str, now_ms: int) -> ExpiryWork:
     """Return the work after an expiry with its result, or the reason of its refusal."""
     after = end_round(expiry, expired > 0, refused, now_ms)
-    return replace(after, announcing=False, unobserved=expiry.unobserved + expired)
+    return replace(after, unobserved=expiry.unobserved + expired)
 
 
 def retry_allowed(expiry: ExpiryWork) -> ExpiryWork:
