@@ -40,10 +40,14 @@ def _entries(meanings: Mapping[str, str]) -> Callable[[], str]:
     return lambda: table(HEAD, rows)
 
 
+OF_ANY_ACTION = (
+    *(Reason.DISABLED, Reason.PAUSED, Reason.FORMAT_VERSION_4, Reason.BLACKOUT),
+    *(Reason.OUTSIDE_WINDOW, Reason.UNREADABLE_WINDOW, Reason.SHADOW, Reason.REMOVED),
+)
 BLOCKS: dict[str, Callable[[], str]] = {
     "ordered": _members([*TriggerReason, Reason.REQUESTED, *ORDER_REASONS]),
     "kept-back": _members([*WAIT_REASONS, *(one for one in Reason if one not in ORDERS)]),
-    "expiry": _members(ExpiryReason),
+    "expiry": _members([*ExpiryReason, *OF_ANY_ACTION]),
     "committed": _members(Classification),
     "refused": _members(ConflictReason),
     "undo": _members(UndoRefusal),

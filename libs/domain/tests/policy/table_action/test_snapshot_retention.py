@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import ExpiryWork, RunningTask, Table, TableWork
 from firnline_domain.identity import Scope, TableName, task_id
 from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.snapshot_retention import (
     DEADLINE_MS,
     after_announcement,
@@ -67,7 +69,7 @@ REFUSED = [
     ("kept for longer by hours", table(), agreed(retain_hours=24 * 30),
      ExpiryReason.NOTHING_OLD_ENOUGH, OLD + 30 * DAY_MS + 1),
     ("gc.enabled=false", table(), agreed(gc_enabled=False), ExpiryReason.GC_DISABLED, None),
-    ("firnline.enabled=false", table(), agreed(enabled=False), ExpiryReason.DISABLED, None),
+    ("firnline.enabled=false", table(), agreed(enabled=False), Reason.DISABLED, None),
     ("only as many as are to be kept", table(snapshot_count=3), agreed(min_snapshots=3),
      ExpiryReason.TOO_FEW, None),
     ("one snapshot is always kept", table(snapshot_count=1), agreed(min_snapshots=0),
@@ -80,7 +82,7 @@ REFUSED = [
      ExpiryReason.TOO_SOON, NOW - 1 + 8 * LIMITS.expire_interval_ms),
     ("a task was ordered before", table(TableWork(running=(task(5, OLD),))), LIMITS,
      ExpiryReason.HELD_BY_TASK, None),
-    ("dropped", table(removed=True), LIMITS, ExpiryReason.REMOVED, None),
+    ("dropped", table(removed=True), LIMITS, Reason.REMOVED, None),
     ("age unknown", table(oldest_snapshot_ms=None), LIMITS, ExpiryReason.UNKNOWN, None),
 ]  # fmt: skip
 
@@ -89,7 +91,7 @@ REFUSED = [
     ("case", "of_it", "limits", "reason", "until_ms"), REFUSED, ids=[one[0] for one in REFUSED]
 )
 def test_not_ordered(
-    case: str, of_it: Table, limits: Thresholds, reason: ExpiryReason, until_ms: int | None
+    case: str, of_it: Table, limits: Thresholds, reason: ReasonCode, until_ms: int | None
 ) -> None:
     decision = decide_expiry(table_input(of_it, limits, NOW))
     assert (decision.reason, decision.until_ms) == (reason, until_ms)
@@ -246,12 +248,10 @@ TRUE = {"firnline.expire.enabled": "true"}
         ({"settings": {"snapshot": "True"}}, CAREFUL, ExpiryReason.EXTERNAL_FILES),
         ({"settings": {"migrated": "true", **TRUE}}, LIMITS, ExpiryReason.OLD_SNAPSHOTS),
         ({}, Thresholds(expire=ExpiryMode.NEVER), ExpiryReason.NEVER),
-        ({}, Thresholds(shadow=True), ExpiryReason.SHADOW),
+        ({}, Thresholds(shadow=True), Reason.SHADOW),
     ],
 )
-def test_who_has_to_agree(
-    counters: dict[str, Any], limits: Thresholds, reason: ExpiryReason
-) -> None:
+def test_who_has_to_agree(counters: dict[str, Any], limits: Thresholds, reason: ReasonCode) -> None:
     assert decide_expiry(table_input(table(**counters), limits, NOW)).reason is reason
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from firnline_domain.base.reason_code import ReasonCode
-from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.records.pauses import HoldReason
 from firnline_domain.records.results import GRACE_PERIOD
 
 
 class ExpiryReason(ReasonCode):
-    """Reasons why expiry was, or was not, ordered."""
+    """Reasons why expiry was, or was not, ordered, that are of no other action."""
 
     OLD_SNAPSHOTS = (
         "old_snapshots",
@@ -31,7 +29,6 @@ class ExpiryReason(ReasonCode):
         "`gc.enabled=false`: another table may share the files.",
         "disabled by gc.enabled=false",
     )
-    DISABLED = Reason.DISABLED.entry
     NEVER = (
         "expire_disabled",
         "`firnline.expire.enabled=false` is set.",
@@ -77,16 +74,9 @@ class ExpiryReason(ReasonCode):
         "A running task may still read every snapshot that is old enough.",
         "a running task may still read the old snapshots",
     )
-    PAUSED = HoldReason.PAUSED.entry
-    FORMAT_VERSION_4 = HoldReason.FORMAT_VERSION_4.entry
-    BLACKOUT = HoldReason.BLACKOUT.entry
-    OUTSIDE_WINDOW = HoldReason.OUTSIDE_WINDOW.entry
-    UNREADABLE_WINDOW = HoldReason.UNREADABLE_WINDOW.entry
-    SHADOW = HoldReason.SHADOW.entry
     UNKNOWN = (
         "snapshots_unknown",
         "The number of snapshots is unknown after an expiry by another program or a commit to "
         "another branch.",
         "the number of snapshots is not known yet",
     )
-    REMOVED = Reason.REMOVED.entry

@@ -65,7 +65,7 @@ class SnapshotExpiry(TableAction):
             order, expiry = self._order_expiry(given, decision)
         reason = expiry.refused if expiry.refused and not expiry.task_id else decision.reason
         until_ms = decision.until_ms
-        if decision.reason is ExpiryReason.SHADOW:
+        if decision.reason is Reason.SHADOW:
             until_ms = given.now_ms + SHADOW_RECHECK_MS
         return _with_expiry(given.table, replace(expiry, reason=reason, due_ms=until_ms)), order
 

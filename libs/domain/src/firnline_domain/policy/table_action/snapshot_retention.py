@@ -16,6 +16,7 @@ from firnline_domain.identity import MAIN, task_id
 from firnline_domain.policy.fleet.holds import find_hold
 from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.reasons.expiry import ExpiryReason
+from firnline_domain.policy.reasons.partition import Reason
 from firnline_domain.policy.table_action.base import DEADLINE_MS, again_ms, end_round
 from firnline_domain.records.orders import ExpireSnapshots
 from firnline_domain.records.results import ExpiryPreview, SnapshotsExpired
@@ -55,7 +56,7 @@ def refusal_reason(order: ExpireSnapshots, settings: Mapping[str, str], now_ms: 
     expire = ExpiryMode.ALWAYS if order.agreed else ExpiryMode.CAREFUL
     limits = resolve_thresholds(settings, Thresholds(expire=expire, expire_grace_ms=order.grace_ms))
     if not limits.enabled:
-        return ExpiryReason.DISABLED
+        return Reason.DISABLED
     if not limits.gc_enabled or settings.get(GC_ENABLED, "true").strip().lower() != "true":
         return ExpiryReason.GC_DISABLED  # files are shared: snapshot(), migrate()
     if limits.expire is ExpiryMode.NEVER:
@@ -127,7 +128,7 @@ def decide_expiry(given: TableInput) -> ExpiryDecision:
     if oldest >= older_than:
         return ExpiryDecision(ExpiryReason.HELD_BY_TASK)
     if hold := find_hold(given):
-        return ExpiryDecision(ExpiryReason(hold.reason), hold.until_ms)
+        return ExpiryDecision(Reason(hold.reason), hold.until_ms)
     return ExpiryDecision(ExpiryReason.OLD_SNAPSHOTS, now_ms + DEADLINE_MS, older_than)
 
 
@@ -157,9 +158,9 @@ def _decide_announcement(given: TableInput, begins: int) -> ExpiryDecision:
     """Decide on an announcement. Nothing is deleted, so windows do not matter; a pause and the
     shadow do."""
     if given.table.pause is not None:
-        return ExpiryDecision(ExpiryReason.PAUSED)
+        return ExpiryDecision(Reason.PAUSED)
     if given.settings.shadow:
-        return ExpiryDecision(ExpiryReason.SHADOW)
+        return ExpiryDecision(Reason.SHADOW)
     older_than = begins - given.settings.retention_ms
     return ExpiryDecision(ExpiryReason.ANNOUNCED, given.now_ms + DEADLINE_MS, older_than, begins)
 
@@ -167,9 +168,9 @@ def _decide_announcement(given: TableInput, begins: int) -> ExpiryDecision:
 def _blocking_decision(given: TableInput) -> ExpiryDecision | None:
     settings, counters, expiry = given.settings, given.table.counters, given.table.work.expiry
     if counters.removed:
-        return ExpiryDecision(ExpiryReason.REMOVED)
+        return ExpiryDecision(Reason.REMOVED)
     if not settings.enabled:
-        return ExpiryDecision(ExpiryReason.DISABLED)
+        return ExpiryDecision(Reason.DISABLED)
     if not settings.gc_enabled:
         return ExpiryDecision(ExpiryReason.GC_DISABLED)
     if settings.expire is ExpiryMode.NEVER:
