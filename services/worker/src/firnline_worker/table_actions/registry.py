@@ -43,6 +43,7 @@ def carries_out(action: str) -> Callable[[Build], Build]:
     """Register a function as what builds the one that carries out an action."""
 
     def register(build: Build) -> Build:
+        assert action not in _BUILDS, action
         _BUILDS[action] = build
         return build
 
