@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import threading
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
-from firnline_domain.errors import Misconfigured
+from firnline_domain.errors import CatalogUnreachable, Misconfigured
 from firnline_domain.identity import PREFIX_HEADER, TableName
+from firnline_iceberg import catalogs as catalogs_module
 from firnline_iceberg.catalogs import (
     MAX_OPEN,
     CatalogClients,
+    CatalogCommits,
     CatalogTables,
     UnknownCatalog,
     connections_of,
@@ -20,6 +23,7 @@ from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.connection.prefix import at_prefix
 from firnline_iceberg.connection.settings import watch_catalogs
 from firnline_iceberg.table.catalog_client import Tables
+from py4j.protocol import Py4JJavaError
 
 LAKE = CatalogConnection("lake", {"uri": "http://lake"})
 ARCHIVE = CatalogConnection("archive", {"uri": "http://archive"})
@@ -97,6 +101,25 @@ def test_a_commit_goes_to_the_catalog_of_its_table(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(tables._each, "client_of", {table("archive"): archive}.__getitem__)
     tables.commit_changes(table("archive"), (), {"main": 7})
     assert sent == [(table("archive"), (), {"main": 7})]
+
+
+def test_a_commit_through_java_goes_to_the_catalog_of_its_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of them does not answer at the start, nor later."""
+
+    def open_client(iceberg: object, connection: CatalogConnection) -> str:
+        if connection.name == "archive":
+            raise Py4JJavaError("closed", SimpleNamespace(_target_id="o1", _gateway_client=None))
+        return connection.name
+
+    monkeypatch.setattr(catalogs_module, "JavaCommits", open_client)
+    commits = CatalogCommits(cast(Any, None), BOTH)
+    assert commits.for_table(table("lake")) == "lake"
+    with pytest.raises(CatalogUnreachable, match="archive"):
+        commits.for_table(table("archive"))
+    with pytest.raises(UnknownCatalog):
+        commits.for_table(table("other"))
 
 
 def test_names_that_no_key_could_hold_are_refused() -> None:
