@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -52,6 +52,7 @@ spec:
         - matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]
 """
 
+MOST_WORKERS = 4
 SCALED = f"""
 keda:
   enabled: true
@@ -65,7 +66,7 @@ workers:
     heapBytes: {512 << 20}
     deleteSetBytes: {64 << 20}
     drainSeconds: 60
-    autoscale: {{min: 0, max: 4}}
+    autoscale: {{min: 0, max: {MOST_WORKERS}}}
   worker-heavy:
     lanes: [heavy]
     replicas: 1
@@ -80,6 +81,25 @@ from firnline_demo.lake import DemoLake
 lake = DemoLake.of_running_fleet()
 catalog = lake.writer_catalog(lake.connection.uri)
 """
+# Small files in 24 partitions: as many tasks.
+BURST = (
+    LAKE
+    + """
+import pyarrow as pa
+rows = pa.table({"part": [number % 24 for number in range(2400)], "value": [*range(2400)]})
+catalog.create_namespace_if_not_exists("burst")
+table = catalog.create_table("burst.parts", rows.schema, properties={
+    "format-version": "2", "firnline.rewrite.max-in-flight": "24", "firnline.enabled": "false",
+})
+with table.update_spec() as spec:
+    spec.add_identity("part")
+for _ in range(12):
+    table.append(rows)
+with table.transaction() as transaction:
+    transaction.set_properties({"firnline.enabled": "true"})
+print("written")
+"""
+)
 # Files of 50 MB: more than a worker with 1 GiB can hold beside its JVM.
 WIDE = (
     LAKE
@@ -97,6 +117,17 @@ for _ in range(12):
 with table.transaction() as transaction:
     transaction.set_properties({"firnline.enabled": "true"})
 print("written")
+"""
+)
+READ = (
+    LAKE
+    + """
+table = catalog.load_table("burst.parts")
+rows = table.scan().to_arrow()
+assert sorted(rows["value"].to_pylist()) == sorted([*range(2400)] * 12)
+files = len([*table.scan().plan_files()])
+assert files == 24, files
+print("rows verified")
 """
 )
 
@@ -258,6 +289,17 @@ def scaled(installed: tuple[Cluster, str]) -> Cluster:
     return cluster
 
 
+def test_workers_come_with_a_burst_and_go_after_it(scaled: Cluster) -> None:
+    """From none to several and back to none, by the tasks that wait."""
+    wait_for_workers(scaled, lambda number: number == 0)
+    start_writers(scaled, "burst", BURST)
+    assert "written" in wait_for_writers(scaled, "burst", 300)
+    wait_for_workers(scaled, lambda number: number == MOST_WORKERS)
+    wait_for_workers(scaled, lambda number: number == 0)
+    start_writers(scaled, "reader", READ)
+    assert "rows verified" in wait_for_writers(scaled, "reader", 120)
+
+
 def test_every_scaler_reads_its_numbers(scaled: Cluster) -> None:
     """Open tasks for workers, consumer lag for enricher and committer."""
     found = scaled.kubectl("get", "scaledobjects", "--output", "name").split()
@@ -286,6 +328,19 @@ def test_a_table_that_runs_out_of_memory_moves_to_larger_workers(scaled: Cluster
         outcomes = [one["reason"] or one["status"] for task in json.loads(answer)["tasks"]
                     for one in task["outcomes"]]  # fmt: skip
     assert "out_of_memory" in outcomes
+
+
+def wait_for_workers(cluster: Cluster, is_enough: Callable[[int], bool]) -> None:
+    """Wait for a number of ready workers."""
+    deadline = time.monotonic() + 600
+    query = ("get", "deployment", "firnline-worker", "--output", "jsonpath={.status.readyReplicas}")
+    seen = list[int]()
+    while time.monotonic() < deadline:
+        seen.append(int(cluster.kubectl(*query) or 0))
+        if is_enough(seen[-1]):
+            return
+        time.sleep(1)
+    pytest.fail(f"{seen}\n{cluster.kubectl('describe', 'scaledobjects,hpa,pods')}")
 
 
 def test_nothing_is_left_after_an_uninstall(installed: tuple[Cluster, str]) -> None:
