@@ -41,6 +41,17 @@ def test_a_change_of_its_properties_alone_is_told_too(lake, commit) -> None:
     assert (change.ref, change.format_version) == ("main", 4)
 
 
+def test_a_commit_of_v4_is_told_if_the_upgrade_was_not(lake, rows, monkeypatch) -> None:
+    """The facts of the table are kept, and say another version."""
+    lake.table.append(rows((1, 1)))
+    [event] = lake.commits()[-1:]
+    assert lake.handle(event)[0].format_version == 2
+    monkeypatch.setattr(lake.tables, "load", refusing(FORMAT_VERSION_4))
+    root = replace(event.snapshots[-1], manifest_list="metadata/root.parquet")
+    [change] = lake.handle(replace(event, snapshots=(root,), metadata_changed=False))
+    assert change.format_version == 4
+
+
 def test_what_is_no_metadata_is_put_aside_with_its_reason(lake, commit, monkeypatch) -> None:
     monkeypatch.setattr(lake.tables, "load", refusing("metadata_unreadable"))
     with pytest.raises(PoisonousRecord) as poison:

@@ -16,7 +16,7 @@ from firnline_domain.records.events import (
     TableChange,
     TableCommitted,
 )
-from firnline_iceberg.metadata.avro_reader import MetadataFileGone
+from firnline_iceberg.metadata.avro_reader import MetadataFileGone, MetadataUnreadable
 from firnline_iceberg.metadata.entries import EntryStatus, FileEntry
 from firnline_iceberg.metadata.manifest_reader import (
     Detail,
@@ -25,6 +25,7 @@ from firnline_iceberg.metadata.manifest_reader import (
     read_manifest_list,
 )
 from firnline_iceberg.metadata.partition_tally import partition_changes
+from firnline_iceberg.storage.paths import UnclearPath
 from firnline_iceberg.table.loaded_table import TableGone
 
 from firnline_enricher.facts import FactsCache, TableFacts
@@ -114,7 +115,7 @@ class CommitReader:
             return [
                 change for move in branch_moves(event) for change in self._read_move(event, move)
             ]
-        except StaleFacts:
+        except (StaleFacts, MetadataUnreadable, UnclearPath):  # perhaps of another format version
             self._facts.load(event.table)
             return [
                 change for move in branch_moves(event) for change in self._read_move(event, move)
