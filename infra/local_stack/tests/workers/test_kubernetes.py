@@ -5,10 +5,12 @@ from __future__ import annotations
 from copy import deepcopy
 
 import pytest
+from firnline_adapters.observability.logs import Log
 from firnline_domain.errors import Misconfigured, RetryLater
 from firnline_domain.policy.fleet.lanes import Lane
 from firnline_domain.policy.fleet.worker_count import WorkerLimits
 from firnline_domain.policy.fleet.worker_memory import Steps
+from firnline_local.workers.__main__ import run_keepers
 from firnline_local.workers.keeper import WorkerKeeper
 from firnline_local.workers.kubernetes import ApiServer, WorkerDeployment, parse_quantity
 
@@ -95,6 +97,25 @@ def test_what_the_api_server_refuses_is_tried_later(kubernetes_api: ApiServer) -
     (kubernetes_api.account / "token").write_text("stale")
     with pytest.raises(RetryLater, match=r"not answer for deployments/heavy: .*403"):
         WorkerDeployment(kubernetes_api, "heavy")
+
+
+def test_an_api_server_that_refuses_one_deployment_at_the_start_ends_nothing(
+    kubernetes: KubernetesServer, kubernetes_api: ApiServer
+) -> None:
+    keepers: dict[str, WorkerKeeper] = {}
+
+    def make(name: str) -> WorkerKeeper:
+        workers = WorkerDeployment(kubernetes_api, name)
+        return WorkerKeeper(workers, workers.limits, lambda: 1, lambda: None, lambda *_: None)
+
+    names, token = ["other", "heavy"], kubernetes_api.account / "token"
+    valid = token.read_text()
+    token.write_text("stale")
+    run_keepers(names, keepers, make, Log("local"))
+    assert (keepers, kubernetes.replicas) == ({}, 0)
+    token.write_text(valid)
+    run_keepers(names, keepers, make, Log("local"))
+    assert (list(keepers), kubernetes.replicas) == (["heavy"], 1)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from firnline_adapters import clock
@@ -31,17 +32,33 @@ def main() -> None:
     """Run until SIGTERM. Exit with code 2 if a Deployment is not one of the chart."""
     with run_service("local", ServiceSettings) as (settings, log):
         server = ApiServer.of_pod()
-        keepers = [
-            make_keeper(WorkerDeployment(server, one), settings, log) for one in sys.argv[1:]
-        ]
+        keepers: dict[str, WorkerKeeper] = {}
         say_ready(log, deployments=",".join(sys.argv[1:]))
         while True:
-            for keeper in keepers:
-                try:
-                    keeper.run_due_actions()
-                except RetryLater as later:
-                    log.warning("tried_later", why=later)
+            run_keepers(
+                sys.argv[1:],
+                keepers,
+                lambda name: make_keeper(WorkerDeployment(server, name), settings, log),
+                log,
+            )
             time.sleep(LOOK_S)
+
+
+def run_keepers(
+    names: Iterable[str],
+    keepers: dict[str, WorkerKeeper],
+    make: Callable[[str], WorkerKeeper],
+    log: Log,
+) -> None:
+    """Run what is due for each Deployment. Make its keeper first if that has not been possible
+    yet. What cannot be done now is logged and tried at the next call."""
+    for name in names:
+        try:
+            if name not in keepers:
+                keepers[name] = make(name)
+            keepers[name].run_due_actions()
+        except RetryLater as later:
+            log.warning("tried_later", deployment=name, why=later)
 
 
 def make_keeper(workers: WorkerDeployment, settings: ServiceSettings, log: Log) -> WorkerKeeper:
