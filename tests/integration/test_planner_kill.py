@@ -20,13 +20,13 @@ import pytest
 from firnline_adapters.in_memory import MemoryBroker, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.codec import RecordCodec
+from firnline_adapters.service import AGAIN
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import FilesChanged
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_local.processes.process import Process
 from firnline_planner.bucket.inputs import InputReader
-from firnline_planner.watchdog import STALLED
 
 from tests.kit.memory_driver import MemoryDriver
 from tests.kit.planner_processes import (
@@ -235,7 +235,7 @@ def test_planners_of_both_drivers_never_work_together(members: Members) -> None:
             deadline_s = time.monotonic() + 60
             while other.exit_code() is None and time.monotonic() < deadline_s:
                 time.sleep(0.2)
-            assert other.exit_code() == STALLED, other.log_tail()
+            assert other.exit_code() == AGAIN, other.log_tail()
             assert "planners of the other driver run here" in members.log("b").read_text()
         finally:
             other.kill_group()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from firnline_domain.errors import Misconfigured
+from firnline_domain.errors import Misconfigured, RetryLater
 
 from firnline_adapters.config.config_file import CONFIG, ConfigFile, read_config, with_config
 from firnline_adapters.config.settings import (
@@ -70,6 +70,7 @@ class ServiceSettings(SigningSettings):
 
 
 S = TypeVar("S", bound=ServiceSettings)
+AGAIN = 75  # EX_TEMPFAIL: start me again
 
 
 def _end_at_sigterm(log: Log) -> None:
@@ -91,7 +92,8 @@ def run_service(
 ) -> Iterator[tuple[S, Log]]:
     """Yield the settings and the log of a service for as long as it runs, once Kafka has answered.
     If a setting is missing or wrong, or Kafka refuses the service, it logs a line for each and
-    exits with code 2. `waits_for_kafka` False: for one that serves while Kafka is unreachable."""
+    exits with code 2; with AGAIN if a restart is the remedy. `waits_for_kafka` False: for one that
+    serves while Kafka is unreachable."""
     log = start_logging(service)
     _end_at_sigterm(log)
     try:
@@ -114,3 +116,6 @@ def run_service(
         for line in str(error).splitlines():
             log.error("misconfigured", why=line.strip())
         sys.exit(2)
+    except RetryLater as error:
+        log.error("starting_anew", why=error)
+        sys.exit(AGAIN)

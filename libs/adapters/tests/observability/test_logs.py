@@ -37,6 +37,10 @@ class Settings(ServiceSettings):
 with run_service("test", Settings, waits_for_kafka=False) as (settings, log):
     log.info("ready")
 """
+ENDS = f"""{STARTS}
+    from firnline_domain.errors import RetryLater
+    raise RetryLater("the broker is away")
+"""
 
 
 @pytest.mark.parametrize(
@@ -116,9 +120,9 @@ def test_another_name_is_seen(call: str) -> None:
     assert [*keys_in(call)] == ["error"]
 
 
-def start(**environment: str) -> subprocess.CompletedProcess[str]:
+def start(code: str = STARTS, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", STARTS], capture_output=True, text=True, env=environment
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
     )
 
 
@@ -132,6 +136,13 @@ def test_each_wrong_setting_has_a_line_of_its_own() -> None:
         True,
     ]
     assert len(lines) == 3
+
+
+def test_a_service_that_a_restart_helps_says_why_and_ends_with_a_code_of_its_own() -> None:
+    ended = start(ENDS, FIRNLINE_KAFKA="127.0.0.1:1", FIRNLINE_SIGNING_KEYS="off")
+    assert ended.returncode == 75
+    assert 'ERROR test action=starting_anew why="the broker is away"' in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_a_level_leaves_out_what_is_less_severe() -> None:

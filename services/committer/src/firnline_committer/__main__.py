@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 
 from firnline_adapters.observability.health import HEALTH, say_ready
@@ -22,15 +21,14 @@ FINISH_S = 10.0  # for the commits in work; supervisors kill after 15 s
 
 
 def main() -> None:
-    """Run until SIGTERM or Ctrl-C. Exit with 1 if a restart is the remedy."""
+    """Run until SIGTERM or Ctrl-C."""
     with run_service("committer", CommitterSettings) as (settings, log):
         stop = threading.Event()
         watch_catalogs(HEALTH, settings.connections, catalog_answers)
         try:
             run(settings, log, stop)
-        except (RetryLater, JvmEnded, JavaFailed) as error:
-            log.error("starting_anew", why=error)
-            sys.exit(1)
+        except (JvmEnded, JavaFailed) as error:
+            raise RetryLater(str(error)) from error
         log.info("stopped")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 
 from firnline_adapters.observability.health import HEALTH, say_ready
@@ -21,7 +20,7 @@ POLL_S = 0.1  # what a lone commit waits for company
 
 
 def main() -> None:
-    """Run until SIGTERM or Ctrl-C; exit 1 if a restart is the remedy."""
+    """Run until SIGTERM or Ctrl-C."""
     with run_service("enricher", EnricherSettings) as (settings, log):
         stop = threading.Event()
         run(settings, log, stop)
@@ -29,7 +28,7 @@ def main() -> None:
 
 def run(settings: EnricherSettings, log: Log, stop: threading.Event) -> None:
     """Pump until `stop`; the next run reads again what was read and not sent. Raises
-    Misconfigured."""
+    Misconfigured, or RetryLater if a restart is the remedy."""
     watch_catalogs(HEALTH, settings.connections, catalog_answers)
     require_catalogs(settings.connections, log)
     pump, inbox = build_pump(settings, log)
@@ -39,10 +38,9 @@ def run(settings: EnricherSettings, log: Log, stop: threading.Event) -> None:
     try:
         while not stop.is_set():
             pump.step(POLL_S)
-    except RetryLater as error:
-        log.error("starting_anew", why=error)
+    except RetryLater:
         inbox.close()
-        sys.exit(1)
+        raise
     except BaseException:
         inbox.close(died=True)
         raise

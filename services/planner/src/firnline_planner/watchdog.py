@@ -12,15 +12,15 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NoReturn
 
 from firnline_adapters.observability.logs import Log
+from firnline_adapters.service import AGAIN
 
-STALLED = 75  # EX_TEMPFAIL: start me again
 CHECKS = 6  # per stall time
 
 
 def exit_process(log: Log, reason: str) -> NoReturn:
     """Exit at once. Nothing is lost: records that were not acknowledged are read again."""
-    log.error("stopping", reason=reason, exit_code=STALLED)
-    os._exit(STALLED)
+    log.error("stopping", reason=reason, exit_code=AGAIN)
+    os._exit(AGAIN)
 
 
 class Watchdog:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 from firnline_adapters.observability.health import say_ready
-from firnline_adapters.service import run_service
+from firnline_adapters.service import AGAIN, run_service
 from firnline_adapters.state_dir import require_state_dir
 from firnline_iceberg.java.jars import class_path, own_properties
 from firnline_iceberg.java.jvm import require_user
@@ -15,8 +15,6 @@ from firnline_iceberg.java.jvm import require_user
 from firnline_worker.host.own_folder import own_folder
 from firnline_worker.settings import WorkerSettings
 from firnline_worker.spark import jvm
-
-AGAIN = 75  # EX_TEMPFAIL: start me again
 
 
 def main() -> int:
