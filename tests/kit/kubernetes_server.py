@@ -23,6 +23,7 @@ ENV = {
 DEPLOYMENT = {
     "metadata": {
         "annotations": {
+            "firnline/cores": "8",
             "firnline/heap-bytes": str(GB),
             "firnline/memory-bytes": str(6 * GB),
             "firnline/workers": "0..2",

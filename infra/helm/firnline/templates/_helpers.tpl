@@ -48,6 +48,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 http{{ if (get .root.Values .service).tlsSecret }}s{{ end }}://{{ include "firnline.name" .root }}-{{ .service }}.{{ .root.Release.Namespace }}.svc:{{ $one.port }}
 {{- end }}
 
+{{- /* A quantity of CPU in whole cores, as the console takes them. */}}
+{{- define "firnline.cores" -}}
+{{- $cpu := toString . -}}
+{{- ternary (divf (trimSuffix "m" $cpu | float64) 1000) (float64 $cpu) (hasSuffix "m" $cpu) | ceil -}}
+{{- end }}
+
 {{- /* Variables of every pod; `service`: what else its values say. */}}
 {{- define "firnline.env" -}}
 {{- $root := .root }}

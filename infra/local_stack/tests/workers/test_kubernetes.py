@@ -19,7 +19,7 @@ from tests.kit.kubernetes_server import DEPLOYMENT, GB, KubernetesServer
 
 def test_it_knows_what_the_chart_has_set_up(kubernetes_api: ApiServer) -> None:
     workers = WorkerDeployment(kubernetes_api, "heavy")
-    assert (workers.lanes, workers.group) == ([Lane.HEAVY], "etl")
+    assert (workers.lanes, workers.group, workers.cores) == ([Lane.HEAVY], "etl", 8)
     assert workers.limits == WorkerLimits(0, 2, 60_000)
 
 
@@ -77,7 +77,7 @@ def test_its_number_is_that_of_the_scale(
     ]
 
 
-@pytest.mark.parametrize("name", ["firnline/heap-bytes", "firnline/memory-bytes"])
+@pytest.mark.parametrize("name", ["firnline/cores", "firnline/heap-bytes", "firnline/memory-bytes"])
 def test_a_deployment_that_the_chart_did_not_set_up_is_refused(
     kubernetes: KubernetesServer, kubernetes_api: ApiServer, name: str
 ) -> None:

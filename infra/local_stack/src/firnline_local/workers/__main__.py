@@ -25,7 +25,6 @@ from firnline_local.workers.keeper import WorkerKeeper
 from firnline_local.workers.kubernetes import ApiServer, WorkerDeployment
 
 LOOK_S = 5.0
-CORES = 2  # what the console assumes
 
 
 def main() -> None:
@@ -72,7 +71,7 @@ def make_keeper(workers: WorkerDeployment, settings: ServiceSettings, log: Log) 
     return WorkerKeeper(
         workers,
         workers.limits,
-        partial(read_wanted, console, workers.group, workers.lanes, CORES, drain_s),
+        partial(read_wanted, console, workers.group, workers.lanes, workers.cores, drain_s),
         partial(_requested_steps, directives),
         lambda what, detail: log.info(what, deployment=workers.name, detail=detail),
     )

@@ -28,11 +28,12 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 TIMEOUT_S = 10.0
 CONTAINER = "worker"
-LIMITS, HEAP, MEMORY, STEPS = (
-    f"firnline/{name}" for name in ("workers", "heap-bytes", "memory-bytes", "memory-steps")
+LIMITS, CORES, HEAP, MEMORY, STEPS = (
+    f"firnline/{name}"
+    for name in ("workers", "cores", "heap-bytes", "memory-bytes", "memory-steps")
 )
-"""Annotations: the least and the most workers if their number is ours; the sizes without steps; the
-steps that we gave."""
+"""Annotations: the least and the most workers if their number is ours; cores of one; the sizes
+without steps; the steps that we gave."""
 QUANTITY = re.compile(r"(\d+)([kKMGT]i?)?")
 MIB = 1 << 20
 
@@ -86,6 +87,7 @@ class WorkerDeployment:
         found = server.call(self._path)
         try:
             given = found["metadata"]["annotations"]
+            self.cores = int(given[CORES])
             self._heap, self._memory = int(given[HEAP]), int(given[MEMORY])
             env = _environment(found)
             self.lanes = [Lane(lane) for lane in env["FIRNLINE_WORKER_LANES"].split(",")]
