@@ -80,7 +80,7 @@ class Supervisor:
         self._directives: KafkaDirectives | None = None
         self._keeper = WorkerKeeper(
             self._workers,
-            self._limits,
+            self._limits if self._limits.minimum < self._limits.maximum else None,
             self._count_wanted,
             self._requested_steps,
             self._tell_of_workers,
@@ -158,8 +158,6 @@ class Supervisor:
         return self._directives.requested_steps(clock.now_ms())
 
     def _count_wanted(self) -> int:
-        if self._limits.minimum == self._limits.maximum:
-            return self._limits.minimum
         cores = max((os.cpu_count() or 1) // self._limits.maximum, 1)
         where, drain_s = self._addresses.console, self._limits.drain_s
         return read_wanted(where, self._group, tuple(Lane), cores, drain_s)

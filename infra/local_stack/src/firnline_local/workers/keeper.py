@@ -58,7 +58,7 @@ class Workers(Protocol):
 class WorkerKeeper:
     """Decides by the console's number and the planner's directives. Without an
     answer (`wanted` raises RetryLater, `steps` returns None) the workers stay as they are. `limits`
-    None: another program sets the number."""
+    None: their number stays, or another program sets it."""
 
     def __init__(
         self,
