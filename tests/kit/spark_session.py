@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def spark_builder(catalog_uri: str, iceberg_jar: Path, folder: Path) -> SparkSession.Builder:
-    """A local[2] session whose catalog `lake` is the one of `catalog_uri`."""
+    """Return the builder of a local[2] session whose catalog `lake` is the one of `catalog_uri`."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -56,13 +56,13 @@ class KafkaChecks:
 
     def config(self, **own: Any) -> dict[str, Any]:
         """Return the configuration of a client. Raises Failed, NotTried."""
-        from firnline_adapters.kafka.connection import client_config
+        from firnline_adapters.kafka.connection import QUIET, client_config
         from firnline_domain.errors import Misconfigured
 
         if not self._given.told.kafka:
             raise Failed("it is not set", "FIRNLINE_KAFKA names the brokers, host:port[,...]")
         try:
-            return client_config(self._given.connection(), {"log_level": 0, **own})
+            return client_config(self._given.connection(), {**QUIET, **own})
         except Misconfigured as error:
             raise Failed(error, "see docs/deploy/secure-kafka-and-redis.md") from None
 

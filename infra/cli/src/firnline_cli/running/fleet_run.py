@@ -10,7 +10,7 @@ from firnline_domain.policy.operator_requests import RequestedAction
 from firnline_domain.records.orders import RunAction
 
 from firnline_cli.shared.fleet import ORDERS, FleetClient, operator_name
-from firnline_cli.shared.services import Hidden, members_of, planner_app
+from firnline_cli.shared.services import Hidden, members_of, read_planner_app
 
 HERE = "--here does it in this process"
 
@@ -48,7 +48,7 @@ def _has_planner(kafka: KafkaConnection) -> bool:
     """Return whether a planner runs; True also if the broker does not let us see. Raises
     ClickException if it does not answer."""
     try:
-        return bool(members_of(kafka, planner_app()))
+        return bool(members_of(kafka, read_planner_app()))
     except Hidden:
         return True
     except click.ClickException as error:

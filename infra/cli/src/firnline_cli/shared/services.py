@@ -27,7 +27,7 @@ ORDERS, RESULTS = "operator-orders", "task-results"
 OF_DEFAULT = ("table-tasks", "compare-tasks")  # what the default group's workers take, too
 
 
-def planner_app() -> str:
+def read_planner_app() -> str:
     """Return the planner's consumer group, as the environment names it."""
     return os.environ.get("FIRNLINE_PLANNER_APP") or "planner"
 
@@ -39,7 +39,7 @@ class Services:
 
     kafka: KafkaConnection
     redis: str | None = None
-    app: str = field(default_factory=planner_app)
+    app: str = field(default_factory=read_planner_app)
 
     def running_members(self) -> list[str]:
         """Return workers and committers that are members of their groups, and leases that tasks

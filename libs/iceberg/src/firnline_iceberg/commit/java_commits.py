@@ -122,7 +122,7 @@ class _CachedTable:
 
 
 class TableCommits(Protocol):
-    """What has the client that commits to a table: `JavaCommits`, `catalogs.CatalogCommits`."""
+    """Finds the client that commits to a table: `JavaCommits`, `catalogs.CatalogCommits`."""
 
     def for_table(self, table: TableName) -> JavaCommits:
         """Return the client of the catalog that a table is in."""

@@ -175,12 +175,12 @@ def places_of_metadata(name: str, metadata_file: str, metadata: Mapping[str, Any
     properties = metadata.get("properties") or {}
     paths = [text for key, text in properties.items() if _is_path_property(key) and text]
     files = [metadata_file, *_named_files(metadata)]
-    trees = {location, *(_below(location, one) for one in paths)}
-    folders = {folder_of(_below(location, one)) for one in files if one}
+    trees = {location, *(_resolve_path(location, one) for one in paths)}
+    folders = {folder_of(_resolve_path(location, one)) for one in files if one}
     return TablePlaces(name, uuid.lower(), _all_folders(trees), _all_folders(folders))
 
 
-def _below(location: str, path: str) -> str:
+def _resolve_path(location: str, path: str) -> str:
     is_relative = not path.startswith("/") and _URI.fullmatch(path) is None
     return f"{location}/{path}" if is_relative else path
 

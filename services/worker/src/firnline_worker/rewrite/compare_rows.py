@@ -140,7 +140,7 @@ class Comparer:
         tasks = _scan_tasks(self.java.spark, scan.filter(condition) if condition else scan, wanted)
         if tasks.size() != len(wanted):
             raise Skipped("not_planned", f"{tasks.size()} of {len(wanted)} files")
-        manager, cache = iceberg.spark.ScanTaskSetManager.get(), _table_cache(iceberg)
+        manager, cache = iceberg.spark.ScanTaskSetManager.get(), _find_table_cache(iceberg)
         manager.stageTasks(table, name, tasks)
         try:
             cache.add(name, table)
@@ -237,7 +237,7 @@ def _scan_tasks(spark: SparkSession, scan: Any, wanted: set[str]) -> Any:
     return found
 
 
-def _table_cache(iceberg: Any) -> Any:
+def _find_table_cache(iceberg: Any) -> Any:
     """Return Iceberg's cache of tables. It has a static `get` and another one. py4j checks only the
     first of them, and each JVM has its own order."""
     name = f"{STATIC_PREFIX}org.apache.iceberg.spark.SparkTableCache"

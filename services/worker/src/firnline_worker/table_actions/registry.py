@@ -1,4 +1,4 @@
-"""Who carries out each action on a table: found in the modules of this package."""
+"""The function that carries out each action on a table, found in the modules of this package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Protected = Callable[[str], Iterable[int]]
 
 @dataclass(frozen=True)
 class ActionTools:
-    """What a worker carries actions out with. `worker`: its name, for results."""
+    """Objects that actions use. `worker`: its name, for results."""
 
     tables: Tables
     java: JavaTables
@@ -40,7 +40,7 @@ _BUILDS: dict[str, Build] = {}
 
 
 def carries_out(action: str) -> Callable[[Build], Build]:
-    """Register a function as what builds the one that carries out an action."""
+    """Return a decorator that registers the builder of the function that carries out an action."""
 
     def register(build: Build) -> Build:
         assert action not in _BUILDS, action

@@ -54,7 +54,7 @@ def command(
     from firnline_domain.errors import Misconfigured
     from firnline_local.topics.topics import fleet_groups, topics_with
 
-    from firnline_cli.shared.services import planner_app
+    from firnline_cli.shared.services import read_planner_app
 
     if unknown := sorted(set(services) - set(SERVICES)):
         raise click.BadParameter(f"{', '.join(unknown)}: services are {', '.join(SERVICES)}")
@@ -64,7 +64,7 @@ def command(
         raise click.ClickException(str(error)) from None
     found = [
         (one, f"User:{principal_prefix}{one.service}{principal_suffix}")
-        for one in all_acls(topics, planner_app())
+        for one in all_acls(topics, read_planner_app())
         if not services or one.service in services
     ]
     if json_wanted:

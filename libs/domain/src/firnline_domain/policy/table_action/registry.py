@@ -1,5 +1,6 @@
 """Every action on a table as a whole, found in the modules of this package;
-`firnline_worker.table_actions.registry` finds who carries it out."""
+`firnline_worker.table_actions.registry` finds the function that carries
+it out."""
 
 from __future__ import annotations
 
