@@ -61,17 +61,18 @@ def test_an_attempt_that_fails_is_undone_and_nothing_else() -> None:
     state.put_partition(NAME.uuid, MAIN, changed(PARTS[0]))
     state.put_pause(NAME.uuid, OURS)
 
-    def fail() -> None:
-        with state.undo_on_error():
-            with state.undo_on_error():
-                state.put_partition(NAME.uuid, MAIN, changed(PARTS[1]))
-            state.put_route(NAME.uuid, BucketRoute(5, 2))
-            state.put_pause(NAME.uuid, None)
-            raise ZeroDivisionError
+    def change_partition(inner: BucketState) -> None:
+        inner.put_partition(NAME.uuid, MAIN, changed(PARTS[1]))
+
+    def fail(outer: BucketState) -> None:
+        outer.run_undoable(change_partition, outer)
+        outer.put_route(NAME.uuid, BucketRoute(5, 2))
+        outer.put_pause(NAME.uuid, None)
+        raise ZeroDivisionError
 
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            fail()
+            state.run_undoable(fail, state)
         assert {*parts(state)} == {changed(PARTS[0]), PARTS[1]}
         assert state.route(NAME.uuid) is None
         assert state.pause_of(NAME.uuid) == OURS
@@ -84,8 +85,9 @@ def test_an_attempt_whose_value_cannot_be_written_is_undone() -> None:
     state = BucketState(MemoryStore())
     state.put_table(TABLE)
     odd: Any = object()
-    with pytest.raises(TypeError), state.undo_on_error():
-        state.put_table(replace(TABLE, work=replace(TABLE.work, published_ms=odd)))
+    unwritable = replace(TABLE, work=replace(TABLE.work, published_ms=odd))
+    with pytest.raises(TypeError):
+        state.run_undoable(state.put_table, unwritable)
     assert state.table(NAME.uuid, MAIN) == TABLE
     state.commit()
 

@@ -255,6 +255,8 @@ class PlannerBucket:
 
     def _delay_failing(self, key: bytes) -> None:
         """Delay a table whose steps fail until their next tries."""
+        if not self._failing:
+            return  # mostly
         moments = [
             None if failure is None else failure.again_ms
             for failure in (self._failing.failure(key, step) for step in (RECONCILE, PUBLISH))

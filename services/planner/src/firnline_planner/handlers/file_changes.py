@@ -108,7 +108,8 @@ def _fold_one(
     """Fold one change into the table and its partitions. Return the table, and what became of the
     change."""
     settings = context.policies.with_policies(change.table, change.settings)
-    change = replace(change, settings=dict(settings))
+    if settings is not change.settings:
+        change = replace(change, settings=dict(settings))
     entries = {part.scope: context.partition(table, part.scope) for part in change.partitions}
     counters = {scope: entry.counters for scope, entry in entries.items()}
     folded = fold_change(table.counters, counters, change, context.now_ms)
@@ -130,7 +131,10 @@ def _fold_one(
 
 def _with_trace(table: Table, trace: str) -> Table:
     """Return the table with the trace id of the request that made its head."""
-    return replace(table, counters=replace(table.counters, trace=bytes.fromhex(trace)))
+    trace_id = bytes.fromhex(trace)
+    if trace_id == table.counters.trace:
+        return table
+    return replace(table, counters=replace(table.counters, trace=trace_id))
 
 
 def _drop_partitions(context: TableContext, table: Table) -> Table:

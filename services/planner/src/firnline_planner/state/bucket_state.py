@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from operator import itemgetter
+from typing import TypeVar
 
 from firnline_domain.base.times import CLOCKS_DIFFER_MS
 from firnline_domain.base.values import replace
@@ -51,6 +51,8 @@ MAX_SHOWN = 200
 PACKED = (Table, Partition, FleetShare, Pause, BucketRoute)  # kept as `to_bytes` writes them
 Value = Table | Partition | FleetShare | Pause | BucketRoute | bytes | int | None  # None = deleted
 Staged = dict[bytes, Value]
+C = TypeVar("C")
+T = TypeVar("T")
 
 
 class _Unchanged:
@@ -214,16 +216,16 @@ class BucketState:
             self._undo[-1].setdefault(key, self._staged.get(key, UNCHANGED))
         self._staged[key] = value
 
-    @contextmanager
-    def undo_on_error(self) -> Iterator[None]:
-        """Undo what the body stages if the body raises, or if a staged value cannot be kept.
+    def run_undoable(self, do: Callable[[C], T], context: C) -> T:
+        """Run a function of a context. Undo what it stages if it raises, or if a staged value
+        cannot be kept.
 
         Values that were staged before stay, so one table that fails takes no other along. Raises
-        what the body raises, PoisonousRecord `state_too_large`, and what `to_bytes` raises."""
+        what the function raises, PoisonousRecord `state_too_large`, and what `to_bytes` raises."""
         before: dict[bytes, Value | _Unchanged] = {}
         self._undo.append(before)
         try:
-            yield
+            done = do(context)
             self._pack_values(before)
         except BaseException:
             self._undo.pop()
@@ -233,6 +235,7 @@ class BucketState:
         self._undo.pop()
         for key, value in before.items() if self._undo else ():
             self._undo[-1].setdefault(key, value)
+        return done
 
     def _unstage_value(self, key: bytes, value: Value | _Unchanged) -> None:
         if not isinstance(value, _Unchanged):
@@ -335,10 +338,9 @@ class BucketState:
         that the store cannot hold."""
         for key in keys:
             value = self._staged.get(key)
-            if not isinstance(value, PACKED) or self._known.get(key) is value:
+            if not isinstance(value, PACKED) or value is self._known.get(key):
                 continue
-            packed, _ = self._packed.get(key, (None, b""))
-            if packed is value:
+            if key in self._packed and self._packed[key][0] is value:
                 continue
             data = to_bytes(value, self._now_ms)
             if len(key) + len(data) > self._store.max_value_bytes:

@@ -34,8 +34,7 @@ def run_isolated(context: TableContext, do: Callable[[TableContext], T]) -> T:
 
     Raises what `do` raises, and what the state raises for a value that cannot be kept."""
     inner = replace(context, effects=Effects())
-    with context.state.undo_on_error():
-        done = do(inner)
+    done = context.state.run_undoable(do, inner)
     context.effects.add_effects(inner.effects)
     return done
 

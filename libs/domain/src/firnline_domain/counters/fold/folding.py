@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Any
 
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.fold.missing_snapshots import (
@@ -276,14 +277,19 @@ def advance_head(table: TableCounters, change: FilesChanged) -> TableCounters:
         first = change.parent_snapshot_id is None
         snapshots = 1 if first else snapshots + 1 if snapshots is not None else None
         oldest = change.timestamp_ms if first else oldest
-    ordinal = table.ordinal + 1
-    grown = replace(table, ordinal=ordinal, snapshot_count=snapshots, oldest_snapshot_ms=oldest)
-    return _move_head(grown, change)
+    return _with_head(
+        table,
+        change,
+        ordinal=table.ordinal + 1,
+        snapshot_count=snapshots,
+        oldest_snapshot_ms=oldest,
+    )
 
 
 def replace_head(table: TableCounters, opened: OpenChunks, change: FilesChanged) -> TableCounters:
-    moved = replace(
+    moved = _with_head(
         table,
+        change,
         known=True,
         removed=False,
         epoch=opened.epoch,
@@ -295,7 +301,7 @@ def replace_head(table: TableCounters, opened: OpenChunks, change: FilesChanged)
         absolute_observed_ms=change.observed_at_ms,
         waiting=None,
     )
-    return drop_superseded(_move_head(moved, change), change.observed_at_ms)
+    return drop_superseded(moved, change.observed_at_ms)
 
 
 def _row_difference(before: Totals, after: Totals) -> int:
@@ -303,23 +309,28 @@ def _row_difference(before: Totals, after: Totals) -> int:
     return abs(after.holds.data_records - before.holds.data_records)
 
 
-def _move_head(table: TableCounters, change: FilesChanged) -> TableCounters:
-    """Return the table with its head moved to the change's snapshot, without open chunks."""
-    moved = replace(
+def _with_head(table: TableCounters, change: FilesChanged, **changes: Any) -> TableCounters:
+    """Return the table with its head moved to the change's snapshot, without open chunks, and with
+    these changes."""
+    return with_facts(
         table,
+        change,
         head_snapshot_id=change.snapshot_id,
         sequence_number=change.sequence_number,
         open=None,
+        recent=table.recent_with(change),
+        **changes,
     )
-    return with_facts(moved.with_snapshot(change), change)
 
 
-def with_facts(table: TableCounters, change: FilesChanged) -> TableCounters:
-    """Return the table with the change's name, settings and format; a change without a format has
-    not read the table."""
+def with_facts(table: TableCounters, change: FilesChanged, **changes: Any) -> TableCounters:
+    """Return the table with the change's name, settings and format, and with these changes; a
+    change without a format has not read the table. One copy of the counters: every commit makes
+    it."""
     was_read = change.format_version > 0
     return replace(
         table,
+        **changes,
         table=change.table,
         settings=dict(change.settings) if was_read else table.settings,
         facts=dict(change.facts) if was_read else table.facts,

@@ -166,12 +166,11 @@ class TableCounters(Value):
         rollback)."""
         return snapshot_id is not None and self.recent.has_snapshot(snapshot_id)
 
-    def with_snapshot(self, change: FilesChanged) -> TableCounters:
-        """Add the change's snapshot to the recent ones."""
+    def recent_with(self, change: FilesChanged) -> Lineage:
+        """Return the recent snapshots and the change's."""
         if change.snapshot_id is None or self.has_snapshot(change.snapshot_id):
-            return self
-        recent = self.recent.followed_by(change.snapshot_id, change.parent_snapshot_id)
-        return replace(self, recent=recent)
+            return self.recent
+        return self.recent.followed_by(change.snapshot_id, change.parent_snapshot_id)
 
     def with_event(self, change: FilesChanged) -> TableCounters:
         """Add the change's event to the ring of recent ones."""

@@ -214,11 +214,17 @@ class TableWork(Value):
 
     def task_of(self, scope: Scope) -> RunningTask | None:
         """Return the partition's running task, if there is one."""
-        return next((task for task in self.running if task.scope == scope), None)
+        for task in self.running:  # a loop: asked with every change
+            if task.scope == scope:
+                return task
+        return None
 
     def find_task(self, task_id: str) -> RunningTask | None:
         """Return the order of that id, if it is out."""
-        return next((task for task in self.running if task.task_id == task_id), None)
+        for task in self.running:
+            if task.task_id == task_id:
+                return task
+        return None
 
     @property
     def uncommitted_times(self) -> frozenset[int]:

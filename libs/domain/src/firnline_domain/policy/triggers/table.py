@@ -13,7 +13,7 @@ from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.file_sizes import mendable_error, size_error
 from firnline_domain.policy.cost.cost_benefit import Action, weigh_debt, weigh_merge
-from firnline_domain.policy.policy_input import PolicyInput
+from firnline_domain.policy.policy_input import PolicyInput, once_per_input
 from firnline_domain.policy.reasons.partition import (
     CALM,
     EVERY_FILE,
@@ -159,7 +159,10 @@ def first_due(given: PolicyInput) -> Decision:
     """Return the decision of the first trigger that fires; if none does, why not, and when the
     next one may."""
     until_ms, all_ms, wanted = None, None, None
-    for trigger, due in ask_triggers(given):
+    for trigger in _triggers_of(given):
+        due = trigger.rule(given, trigger.reason)
+        if due is None or due is LATER:  # mostly: asked with every change
+            continue
         if due.decision is not None:
             if due.decision.reason not in CALM:
                 until_ms = earliest_of(due.decision.until_ms, all_ms)
@@ -173,14 +176,8 @@ def first_due(given: PolicyInput) -> Decision:
     return replace(wanted, until_ms=until_ms)
 
 
-def ask_triggers(given: PolicyInput) -> Iterator[tuple[Trigger, TriggerState]]:
-    """Yield the triggers that apply, each with its state. None is asked before it is taken."""
-    at_rest = _is_at_rest(given)
-    for trigger in TRIGGERS:
-        if at_rest and not trigger.asks_frozen:
-            continue
-        if (due := trigger.rule(given, trigger.reason)) is not None:
-            yield trigger, due
+def _triggers_of(given: PolicyInput) -> tuple[Trigger, ...]:
+    return OF_FROZEN if _is_at_rest(given) else TRIGGERS
 
 
 def _is_at_rest(given: PolicyInput) -> bool:
@@ -189,7 +186,9 @@ def _is_at_rest(given: PolicyInput) -> bool:
 
 def forecast_triggers(given: PolicyInput) -> Iterator[TriggerForecast]:
     """Yield when each trigger that applies fires, whether or not an earlier one does."""
-    for trigger, due in ask_triggers(given):
+    for trigger in _triggers_of(given):
+        if (due := trigger.rule(given, trigger.reason)) is None:
+            continue
         if due.decision is None:
             yield TriggerForecast(trigger.reason, False, due.at_ms)
         elif due.decision.reason in ORDERS:
@@ -275,6 +274,7 @@ def _size_error_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | No
     return _weighed_due(given, reason) if _is_ill_sized(given) else LATER
 
 
+@once_per_input
 def _is_ill_sized(given: PolicyInput) -> bool:
     """Return True if the partition is off its target, and a merge brings what it takes nearer by as
     much."""
@@ -402,6 +402,7 @@ TRIGGERS = (
     Trigger(TriggerReason.V2_DELETES, v2_deletes_due, asks_frozen=True),
     Trigger(TriggerReason.UNSORTED, unsorted_due, asks_frozen=True),
 )
+OF_FROZEN = tuple(trigger for trigger in TRIGGERS if trigger.asks_frozen)
 _REASONS = {str(trigger.reason): trigger.reason for trigger in TRIGGERS}
 PROMISED = frozenset(trigger.reason for trigger in TRIGGERS if trigger.is_promised)
 ORDERS = frozenset({*TriggerReason, Reason.REQUESTED})
