@@ -98,7 +98,7 @@ test-long: setup ## What `make test` leaves out (marker `long`), for hours: ONLY
 
 KUBERNETES := tests/kubernetes
 .PHONY: test-chart
-test-chart: setup ## The Helm chart by Helm and Kubernetes' API server, both built from Go modules once: needs root, Go, openssl
+test-chart: setup ## The Helm chart by Helm and Kubernetes' API server, both built from Go modules once: needs root, Debian, Go
 	$(KUBERNETES)/build.sh api
 	$(BIN)/pytest -m long $(KUBERNETES)/test_manifests.py
 
@@ -107,8 +107,7 @@ test-kubernetes: setup ## The chart on a node on this machine, with the images o
 	$(KUBERNETES)/build.sh node keda
 	$(WITH_ENGINE) sh -c 'make images && $(BIN)/pytest -x -m long $(KUBERNETES)/test_node.py'
 
-# With the engine that answers `docker`, else podman and stand-ins for public images (Debian's podman, crun, netavark,
-# aardvark-dns, debootstrap, curl; Go).
+# With the engine that answers `docker`, else podman and stand-ins for public images: needs root, Debian and Go.
 WITH_ENGINE := tests/kit/engine/engine.sh with
 .PHONY: test-images
 test-images: setup ## Build the images and run each as any user on a read-only root
@@ -116,7 +115,7 @@ test-images: setup ## Build the images and run each as any user on a read-only r
 
 .PHONY: test-compose
 test-compose: setup ## docker-compose.yml from up to verified rows, with services killed: 3 min, and the images
-	$(WITH_ENGINE) sh -c 'make images && $(BIN)/pytest -s -m long tests/compose'
+	$(WITH_ENGINE) sh -c 'make images && COMPOSE="$${COMPOSE:-$$(tests/kit/engine/base_images.sh compose)}" $(BIN)/pytest -s -m long tests/compose'
 
 .PHONY: unit
 unit: setup ## Unit tests only: no server but a Redis, no Spark

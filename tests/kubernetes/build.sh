@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Kubernetes' programs from Go modules, once, into the cache: build.sh [PROGRAM...]
 # Programs: api (what `make test-chart` needs), node (also what `make test-kubernetes` needs), keda.
-# Needs Go 1.25 or later. The API server takes 5 minutes of CPU, everything 20.
+# Installs the Debian packages that these run with. Needs Go 1.25 or later. The API server takes 5 minutes of CPU, everything 20.
 set -euo pipefail
 HOME_OF_BUILDS=${XDG_CACHE_HOME:-$HOME/.cache}/firnline/kubernetes
 BIN=$HOME_OF_BUILDS/bin MODULES=$HOME_OF_BUILDS/modules
@@ -135,6 +135,11 @@ build_keda() { # build_keda PROGRAM: its image; for the operator also KEDA's man
   "$BIN/kubectl" kustomize config/default | sed 's/imagePullPolicy: Always/imagePullPolicy: Never/' > "$BIN/keda.yaml"
 }
 
+install="$(dirname "$0")/../kit/install.sh"
+"$install" ip=iproute2 openssl=openssl
+case " $* " in
+  *" node "*) "$install" containerd=containerd runc=runc /usr/lib/cni/bridge=containernetworking-plugins iptables=iptables ;;
+esac
 mkdir -p "$BIN"
 for name in "${@:-api}"; do
   case $name in

@@ -4,8 +4,7 @@
 #   node.sh run PROGRAM ARGS...  run a program in there with KUBECONFIG set
 #   node.sh load NUMBER          import images from stdin (docker-archive) into a node
 #   node.sh stop                 stop everything
-# Reads STATE (a directory). Needs root, the programs of build.sh, iproute2 and openssl; for a node also
-# containerd, runc, containernetworking-plugins and iptables.
+# Reads STATE (a directory). Needs root and what build.sh makes and installs.
 set -euo pipefail
 
 SELF=$(cd "$(dirname "$0")" && pwd)

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Stand-ins for the public images of docker-compose.yml and the Dockerfile, for a machine without a
 # registry: Debian's packages and the artifacts of the embedded stack, with the names, users, paths,
-# environment and entry points of the public images as far as this project uses them. Needs Debian's
-# debootstrap.
+# environment and entry points of the public images as far as this project uses them.
 #
 #   base_images.sh python kafka valkey iceberg-rest s3 prometheus...     makes these
 #   base_images.sh missing    prints which of the first five are missing
@@ -10,7 +9,7 @@
 #
 # PYTHON    an environment with firnline_local (default .venv/bin/python): it fetches the pinned jars
 # ROOTFS    a Debian root file system, instead of debootstrap's
-# CA_BUNDLE certificates that the images trust, such as a proxy's (default none)
+# CA_BUNDLE certificates that the images trust, such as a proxy's (default those that this machine trusts)
 set -euo pipefail
 
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -30,13 +29,14 @@ debian() {
   if $ENGINE image exists localhost/debian:$RELEASE-slim; then return; fi
   local root=${ROOTFS:-$WORK/rootfs}
   if [ ! -d "$root/usr" ]; then
+    "$HERE/../install.sh" debootstrap=debootstrap
     debootstrap --variant=minbase --include=ca-certificates,netbase,tzdata $RELEASE "$root" > "$WORK/log" \
       || { tail -20 "$WORK/log" >&2; exit 1; }
   fi
   tar --directory "$root" --exclude='./var/cache/apt/archives/*.deb' --exclude='./var/lib/apt/lists/*' \
     --create . | $ENGINE import --quiet - localhost/debian-root:$RELEASE
   cp -r "$HERE/images/debian" "$WORK/debian"
-  cp "${CA_BUNDLE:-/dev/null}" "$WORK/debian/extra-ca.pem"
+  cp "${CA_BUNDLE:-/etc/ssl/certs/ca-certificates.crt}" "$WORK/debian/extra-ca.pem"
   build localhost/debian:$RELEASE-slim "$WORK/debian"
 }
 

@@ -6,12 +6,12 @@
 #   engine.sh env              prints these exports:  eval "$(engine.sh env)"
 #   engine.sh podman ARGS...   runs podman in the engine's mount namespace
 #   engine.sh with COMMAND...  runs a command with an engine: Docker if it runs, else this one with
-#                              stand-ins for the public images (base_images.sh) and Compose
+#                              stand-ins for the public images (base_images.sh)
 #   engine.sh stop             removes the containers of this engine and stops the API server
 #   engine.sh status
 #
-# ENGINE_HOME (default: ~/.local/state/firnline-engine): storage, networks, socket, logs. Needs Debian's
-# podman, crun, netavark and aardvark-dns (names of containers as DNS names).
+# ENGINE_HOME (default: ~/.local/state/firnline-engine): storage, networks, socket, logs. `start` installs
+# the Debian packages that it needs.
 set -euo pipefail
 
 ENGINE_HOME=${ENGINE_HOME:-${XDG_STATE_HOME:-$HOME/.local/state}/firnline-engine}
@@ -67,6 +67,9 @@ need() { pid >/dev/null || { echo "engine.sh start first" >&2; exit 1; }; }
 
 start() {
   if pid >/dev/null; then show_env; return; fi
+  # aardvark-dns: names of containers as DNS names.
+  "${SELF%/*}/../install.sh" podman=podman crun=crun /usr/lib/podman/netavark=netavark \
+    /usr/lib/podman/aardvark-dns=aardvark-dns iptables=iptables curl=curl
   configure
   rm -f "$SOCKET"
   # One mount namespace for all calls, without cgroup v2 next to v1: crun writes to both and fails on
@@ -113,7 +116,7 @@ health() {
   done
 }
 
-# Gives the command DOCKER_HOST, DOCKER, COMPOSE, and BUILD_OPTIONS for `make images`.
+# Gives the command DOCKER_HOST, DOCKER, and BUILD_OPTIONS for `make images`; COMPOSE if Docker has it.
 with_engine() {
   if docker compose version > /dev/null 2>&1 && docker version > /dev/null 2>&1; then
     COMPOSE="docker compose" exec "$@"
@@ -121,7 +124,6 @@ with_engine() {
   local here; here=$(dirname "$SELF")
   eval "$(start)"
   "$here/base_images.sh" $("$here/base_images.sh" missing)
-  export COMPOSE=${COMPOSE:-$("$here/base_images.sh" compose)}
   export DOCKER="$SELF podman"
   export BUILD_OPTIONS="--network host --format docker --build-arg PYTHON=python:3.11-slim-bookworm"
   exec "$@"
