@@ -107,9 +107,12 @@ def test_scalers_name_consumer_groups_topics_and_numbers_that_exist() -> None:
     answer = workers_json([], WorkerCapacity(), ["etl"], now_ms=0)
     lanes = SCHEMA["$defs"]["worker"]["properties"]["lanes"]["items"]["enum"]
     assert lanes == [*Lane]
-    assert [answer[lane]["wanted"] for lane in lanes] == [0, 0]
-    assert [answer["groups"]["etl"][lane]["wanted"] for lane in lanes] == [0, 0]
-    assert "{{ with $service.group }}groups.{{ . }}.{{ end }}{{ . }}.wanted" in TEMPLATES
+    for demand in (answer, answer["groups"]["etl"]):
+        assert [demand[lane]["wanted"] for lane in (*lanes, "both")] == [0, 0, 0]
+    [path] = re.findall(r"valueLocation: (.*)", TEMPLATES)
+    assert path.startswith("{{ with $service.group }}groups.{{ . }}.{{ end }}{{ ternary ")
+    assert re.findall(r'"(\w+)"', path) == ["both"]
+    assert path.endswith(".wanted")
     [query] = re.findall(r"/api/workers\?(.+)", TEMPLATES)
     assert re.findall(r"(\w+)=", query) == [one.name for one in WORKERS_ASKED if one.name != "max"]
 

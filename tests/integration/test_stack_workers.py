@@ -46,9 +46,9 @@ server.serve_forever()
 """
 
 
-def want(home: Path, ordinary: int, heavy: int = 0) -> None:
+def want(home: Path, workers: int) -> None:
     draft = home / "draft"
-    draft.write_text(json.dumps({"ordinary": {"wanted": ordinary}, "heavy": {"wanted": heavy}}))
+    draft.write_text(json.dumps({"both": {"wanted": workers}}))
     draft.replace(home / "wanted")
 
 
@@ -95,7 +95,7 @@ def scalings(stack: Stack) -> list[str]:
 def test_workers_go_from_none_to_four_and_back_after_their_tasks(stack: Stack, home: Path) -> None:
     assert lives(stack) == ["stopped"] * 4
     assert worker_processes(stack) == []
-    want(home, 7, heavy=1)
+    want(home, 8)
     until(lambda: lives(stack) == ["ready"] * 4)
     assert len({stack.record.ports[f"worker{one}-metrics"] for one in ("", "-2", "-3", "-4")}) == 4
     (home / "busy-worker").touch()

@@ -14,8 +14,8 @@ from firnline_local.workers.demand import read_wanted
 from tests.kit.console_site import Site
 
 ANSWER = (
-    '{"ordinary": {"wanted": 3}, "heavy": {"wanted": 1},'
-    ' "groups": {"etl": {"ordinary": {"wanted": 5}, "heavy": {"wanted": 2}}}}'
+    '{"ordinary": {"wanted": 3}, "heavy": {"wanted": 1}, "both": {"wanted": 4},'
+    ' "groups": {"etl": {"heavy": {"wanted": 2}, "both": {"wanted": 7}}}}'
 )
 
 
@@ -46,7 +46,7 @@ def uri() -> Iterator[str]:
     ("group", "lanes", "wanted"),
     [("", tuple(Lane), 4), ("", (Lane.HEAVY,), 1), ("etl", tuple(Lane), 7)],
 )
-def test_the_queues_of_the_group_are_added(
+def test_the_number_is_that_of_the_groups_queue_or_of_both(
     uri: str, group: str, lanes: tuple[Lane, ...], wanted: int
 ) -> None:
     Handler.answer = ANSWER

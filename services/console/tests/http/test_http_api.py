@@ -350,8 +350,8 @@ async def test_workers_are_wanted_by_group_also_of_one_that_is_gone(site: Site, 
         for group, lanes in answer["groups"].items()
     }
     assert waiting == {
-        "etl": {"ordinary": (3, 3), "heavy": (1, 1)},
-        "gone": {"ordinary": (1, 1), "heavy": (0, 0)},
+        "etl": {"ordinary": (3, 3), "heavy": (1, 1), "both": (3, 4)},
+        "gone": {"ordinary": (1, 1), "heavy": (0, 0), "both": (1, 1)},
     }
 
 
@@ -365,7 +365,7 @@ async def test_a_group_without_orders_wants_none(make: Make) -> None:
 
 async def test_workers_are_wanted_where_orders_wait_and_by_lane(site: Site, make: Make) -> None:
     none = {"wanted": 0, "orders": 0, "cpu_s": 0.0, "oldest_s": 0.0}
-    assert await site.get("/api/workers") == {"ordinary": none, "heavy": none}
+    assert await site.get("/api/workers") == {"ordinary": none, "heavy": none, "both": none}
     open_until = {"ordered_at_ms": NOW - 5_000, "deadline_ms": NOW + 1}
     for number in range(3):
         work = {"numbers": {"rewrite_cpu_s": 100.0}, "task_id": f"t{number}", **open_until}
@@ -377,6 +377,7 @@ async def test_workers_are_wanted_where_orders_wait_and_by_lane(site: Site, make
     assert await site.get("/api/workers") == {
         "ordinary": {"wanted": 3, "orders": 3, "cpu_s": 300.0, "oldest_s": 5.0},
         "heavy": {"wanted": 1, "orders": 1, "cpu_s": 900.0, "oldest_s": 5.0},
+        "both": {"wanted": 4, "orders": 4, "cpu_s": 1200.0, "oldest_s": 5.0},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firnline_console.views.capacity import (
+    BOTH,
     WaitingOrder,
     WorkerCapacity,
     WorkerDemand,
@@ -20,12 +21,13 @@ def orders(count: int, cpu_s: float, waited_s: float = 0.0, lane: Lane = Lane.OR
     return [WaitingOrder(lane, cpu_s, NOW - int(waited_s * 1000))] * count
 
 
-def wanted(found: list[WaitingOrder], lane: Lane = Lane.ORDINARY) -> int:
+def wanted(found: list[WaitingOrder], lane: str = Lane.ORDINARY) -> int:
     return demand_by_lane(found, CAPACITY, NOW)[lane].wanted
 
 
 def test_nothing_waits_and_nobody_is_wanted() -> None:
-    assert demand_by_lane([], CAPACITY, NOW) == dict.fromkeys(Lane, WorkerDemand(0, 0, 0.0, 0.0))
+    none = WorkerDemand(0, 0, 0.0, 0.0)
+    assert demand_by_lane([], CAPACITY, NOW) == dict.fromkeys((*Lane, BOTH), none)
 
 
 def test_one_small_order_wants_one_worker() -> None:
@@ -58,7 +60,11 @@ def test_never_more_than_orders_nor_than_there_may_be() -> None:
 
 def test_each_lane_has_its_own() -> None:
     found = orders(120, 4.0) + orders(1, 500, lane=Lane.HEAVY)
-    assert (wanted(found), wanted(found, Lane.HEAVY)) == (4, 1)
+    assert (wanted(found), wanted(found, Lane.HEAVY), wanted(found, BOTH)) == (4, 1, 5)
+
+
+def test_one_worker_is_enough_for_a_small_order_in_each_lane() -> None:
+    assert wanted(orders(1, 4.0) + orders(1, 4.0, lane=Lane.HEAVY), BOTH) == 1
 
 
 @settings(deadline=None)

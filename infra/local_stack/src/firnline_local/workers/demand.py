@@ -25,6 +25,7 @@ def read_wanted(uri: str, group: str, lanes: Collection[Lane], cores: int, drain
         with _open(f"{uri}/api/workers?{query}", timeout=TIMEOUT_S) as answer:
             demand: Any = json.load(answer)
         of_group = demand["groups"][group] if group else demand
-        return sum(int(of_group[lane]["wanted"]) for lane in lanes)
+        queue = "both" if len(lanes) > 1 else next(iter(lanes))
+        return int(of_group[queue]["wanted"])
     except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
         raise RetryLater(f"{uri}/api/workers does not return a number: {error!r}") from None

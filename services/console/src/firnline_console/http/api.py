@@ -234,8 +234,9 @@ class Api:
         return await self._respond_with_catalogs(answer)
 
     async def workers(self, request: web.Request) -> web.Response:
-        """Return how many workers each queue of each group needs for its waiting tasks. `cores`: of
-        one worker; `drain_seconds`: time to complete all tasks; `max`: maximum per queue."""
+        """Return how many workers each queue of each group needs for its waiting tasks, and
+        `both` if its workers take both. `cores`: of one worker; `drain_seconds`: time to complete
+        all tasks; `max`: maximum per queue."""
         asked = request[ASKED]
         capacity = WorkerCapacity(asked["cores"], asked["drain_seconds"], asked["max"])
         found = await asyncio.to_thread(self._model.list_open_tasks, MAX_ROWS)

@@ -9,6 +9,7 @@ from functools import partial
 
 from firnline_adapters.observability import metrics
 from firnline_domain.errors import RetryLater
+from firnline_domain.policy.fleet.lanes import Lane
 from firnline_domain.records.results import DeleteKind
 from firnline_domain.records.states import TABLE_STATUSES
 from firnline_domain.settings.groups import shown_name
@@ -63,7 +64,8 @@ class Gauges:
         demands = demand_by_group(tasks, WorkerCapacity(), self._groups, now_ms)
         self._groups |= set(demands)  # shown once, a group falls back to 0
         for group, lanes in demands.items():
-            for lane, demand in lanes.items():
+            for lane in Lane:
+                demand = lanes[lane]
                 name, oldest_s = shown_name(group), demand.oldest_s
                 metrics.gauge("fleet_orders", demand.orders, group=name, lane=lane)
                 metrics.gauge("fleet_workers_wanted", demand.wanted, group=name, lane=lane)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
-from firnline_domain.base.values import Value
+from firnline_domain.base.values import Value, replace
 from firnline_domain.policy.fleet.lanes import Lane
 
+BOTH = "both"  # the demand for workers that take every lane
 MAX_FACTOR = 4.0  # times as many, where orders wait longer than was predicted
 
 
@@ -41,12 +42,17 @@ class WorkerDemand(Value):
 
 
 def demand_by_lane(
-    orders: Iterable[WaitingOrder], capacity: WorkerCapacity, now_ms: int
-) -> dict[Lane, WorkerDemand]:
-    waiting = {lane: list[WaitingOrder]() for lane in Lane}
-    for order in orders:
-        waiting[order.lane].append(order)
-    return {lane: _lane_demand(waiting[lane], capacity, now_ms) for lane in Lane}
+    orders: Collection[WaitingOrder], capacity: WorkerCapacity, now_ms: int
+) -> dict[str, WorkerDemand]:
+    """Return the demand of each lane, and of BOTH: one worker for a small order in each lane, but
+    no more than the lanes need that have workers of their own."""
+    found = {
+        lane.value: _lane_demand([one for one in orders if one.lane is lane], capacity, now_ms)
+        for lane in Lane
+    }
+    apart = sum(demand.wanted for demand in found.values())
+    both = _lane_demand(orders, capacity, now_ms)
+    return {**found, BOTH: replace(both, wanted=min(both.wanted, apart))}
 
 
 def _lane_demand(

@@ -25,8 +25,9 @@ def workers_json(
     tasks: Iterable[TaskView], capacity: WorkerCapacity, groups: Collection[str], now_ms: int
 ) -> dict[str, Any]:
     """Return by lane: `wanted`, and the tasks, CPU seconds and waiting time from which it was
-    computed. The lanes are those of the default group. `groups` contains those of the others, if
-    the deployment has any, or if tasks wait in a group that it no longer has."""
+    computed; `both` for workers that take both lanes. These are the default group's. `groups`
+    contains the others, if the deployment has any, or if tasks wait in a group that it no longer
+    has."""
     demands = demand_by_group(tasks, capacity, groups, now_ms)
     answer = _by_lane(demands.pop(DEFAULT))
     if demands:
@@ -34,13 +35,13 @@ def workers_json(
     return answer
 
 
-def _by_lane(demands: Mapping[Lane, WorkerDemand]) -> dict[str, Any]:
-    return {lane.value: to_plain(demand) for lane, demand in demands.items()}
+def _by_lane(demands: Mapping[str, WorkerDemand]) -> dict[str, Any]:
+    return {lane: to_plain(demand) for lane, demand in demands.items()}
 
 
 def demand_by_group(
     tasks: Iterable[TaskView], capacity: WorkerCapacity, groups: Collection[str], now_ms: int
-) -> dict[str, dict[Lane, WorkerDemand]]:
+) -> dict[str, dict[str, WorkerDemand]]:
     """Return the demand of the default group, of every other one, and of those that tasks still
     name."""
     waiting = _waiting_tasks(tasks, now_ms)
