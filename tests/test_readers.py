@@ -38,7 +38,7 @@ BY_NAME = {  # what a library or a driver takes for itself: where its class is n
     ("bucket-assignments", "listener"): "libs/*/src",
     ("bucket-assignments", "enricher"): "libs/*/src",
     ("table-handovers", "planner"): "services/planner/src",
-    ("worker-directives", "local"): "libs/*/src",
+    **{("worker-directives", service): "libs/*/src" for service in ("local", "scaler")},
 }
 # Worker and committer read the pauses alone, the listener what commits.
 PASSED_OVER = (

@@ -197,7 +197,7 @@ def test_the_scaler_of_a_cluster_gives_a_deployment_what_is_requested(
         tell(kafka, bucket, heap=0, group="etl")
     settings = ServiceSettings(kafka=kafka, signing_keys=os.environ[VARIABLE])
     workers = WorkerDeployment(kubernetes_api, "heavy")
-    keeper = make_keeper(workers, settings, Log("local"))
+    keeper = make_keeper(workers, settings, Log("scaler"))
     tell(kafka, 1, heap=1, group="etl")
     tell(kafka, 1, heap=4)  # another group's
 

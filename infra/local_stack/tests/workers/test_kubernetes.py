@@ -111,10 +111,10 @@ def test_an_api_server_that_refuses_one_deployment_at_the_start_ends_nothing(
     names, token = ["other", "heavy"], kubernetes_api.account / "token"
     valid = token.read_text()
     token.write_text("stale")
-    run_keepers(names, keepers, make, Log("local"))
+    run_keepers(names, keepers, make, Log("scaler"))
     assert (keepers, kubernetes.replicas) == ({}, 0)
     token.write_text(valid)
-    run_keepers(names, keepers, make, Log("local"))
+    run_keepers(names, keepers, make, Log("scaler"))
     assert (list(keepers), kubernetes.replicas) == (["heavy"], 1)
 
 

@@ -29,7 +29,7 @@ LOOK_S = 5.0
 
 def main() -> None:
     """Run until SIGTERM. Exit with code 2 if a Deployment is not one of the chart."""
-    with run_service("local", ServiceSettings) as (settings, log):
+    with run_service("scaler", ServiceSettings) as (settings, log):
         server = ApiServer.of_pod()
         keepers: dict[str, WorkerKeeper] = {}
         say_ready(log, deployments=",".join(sys.argv[1:]))

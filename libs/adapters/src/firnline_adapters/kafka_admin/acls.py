@@ -11,7 +11,7 @@ from firnline_adapters.kafka.connection import READER_GROUPS
 
 SERVICES = (
     *("gateway", "listener", "enricher", "planner", "worker", "committer", "console", "cli"),
-    "local",
+    *("scaler", "local"),
 )
 LITERAL, PREFIXED = "literal", "prefixed"
 # Read by `adopt` and `move`; `bucket-assignments` is for the embedded stack's status.
