@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from firnline_domain.policy.fleet.worker_count import WorkerLimits
+from firnline_local.workers.keeper import read_limits
 
 from tests.kubernetes.cluster import CHART, PROGRAMS, ROOT, Cluster, run_cluster
 
@@ -169,6 +171,26 @@ def test_scaled_services_have_no_number_of_replicas(api: Cluster) -> None:
     fixed = {name for name, one in workloads.items() if "replicas" in one["spec"]}
     others = ("enricher", "committer", "scaler")
     assert fixed == servers | {f"lake-firnline-{name}" for name in others}
+
+
+@pytest.mark.parametrize(
+    ("case", "path"),
+    [("everything", "groups.etl.both.wanted"), ("one worker for both queues", "both.wanted"),
+     ("a secret", "ordinary.wanted")],
+)  # fmt: skip
+def test_autoscalers_of_workers_ask_for_one_number(api: Cluster, case: str, path: str) -> None:
+    values = {**CASES[case], "keda": {"enabled": True}}
+    found = [one for one in yaml.safe_load_all(render(api, values))
+             if one["kind"] == "ScaledObject" and "-worker" in one["metadata"]["name"]]  # fmt: skip
+    [trigger] = found[0]["spec"]["triggers"]
+    assert trigger["metadata"]["valueLocation"] == path
+
+
+def test_the_scaler_has_its_times_from_the_values(api: Cluster) -> None:
+    scaler = {"enabled": True, "drainSeconds": 5, "idleSeconds": 30}
+    worker = read_workloads(render(api, {**SECRET, "scaler": scaler}))["lake-firnline-worker"]
+    limits = read_limits(worker["metadata"]["annotations"]["firnline/workers"])
+    assert limits == WorkerLimits(0, 8, idle_ms=30_000, drain_s=5)
 
 
 # In a network namespace of the API server, with what a pod of the scaler has.

@@ -10,12 +10,22 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.kubernetes.cluster import CHART, PROGRAMS, ROOT, Cluster, run_cluster
+from tests.kubernetes.writers import (
+    BURST,
+    NAMESPACE,
+    READ,
+    WIDE,
+    start_writers,
+    wait_for_line,
+    wait_for_writers,
+)
 
 pytestmark = [
     pytest.mark.long,
@@ -29,7 +39,6 @@ DOCKER = shlex.split(os.environ.get("DOCKER", "docker"))
 VERSION = yaml.safe_load((ROOT / "infra/helm/firnline/Chart.yaml").read_text())["appVersion"]
 SERVERS = (ROOT / "infra/helm/trial/servers.yaml").read_text()
 PAGE = (ROOT / "docs/deploy/kubernetes.md").read_text()
-NAMESPACE = "firnline"
 VOLUMES = """
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -53,7 +62,18 @@ spec:
 """
 
 MOST_WORKERS = 4
+SCALER = f"""
+scaler: {{enabled: true, drainSeconds: 5, idleSeconds: 30}}
+workers:
+  worker:
+    heapBytes: {512 << 20}
+    deleteSetBytes: {64 << 20}
+    drainSeconds: 60
+    autoscale: {{min: 0, max: 2}}
+"""
 SCALED = f"""
+scaler:
+  enabled: false
 keda:
   enabled: true
   kafka: kafka.{NAMESPACE}:9092
@@ -76,60 +96,6 @@ workers:
     drainSeconds: 60
     autoscale: {{min: 0, max: 1}}
 """
-LAKE = """
-from firnline_demo.lake import DemoLake
-lake = DemoLake.of_running_fleet()
-catalog = lake.writer_catalog(lake.connection.uri)
-"""
-# Small files in 24 partitions: as many tasks.
-BURST = (
-    LAKE
-    + """
-import pyarrow as pa
-rows = pa.table({"part": [number % 24 for number in range(2400)], "value": [*range(2400)]})
-catalog.create_namespace_if_not_exists("burst")
-table = catalog.create_table("burst.parts", rows.schema, properties={
-    "format-version": "2", "firnline.rewrite.max-in-flight": "24", "firnline.enabled": "false",
-})
-with table.update_spec() as spec:
-    spec.add_identity("part")
-for _ in range(12):
-    table.append(rows)
-with table.transaction() as transaction:
-    transaction.set_properties({"firnline.enabled": "true"})
-print("written")
-"""
-)
-# Files of 50 MB: more than a worker with 1 GiB can hold beside its JVM.
-WIDE = (
-    LAKE
-    + """
-import os
-import pyarrow as pa
-catalog.create_namespace_if_not_exists("wide")
-numbers = range(48_000)
-rows = lambda: pa.table({"id": [*numbers], "text": [os.urandom(512).hex() for _ in numbers]})
-table = catalog.create_table("wide.texts", rows().schema, properties={
-    "write.parquet.compression-codec": "uncompressed", "firnline.enabled": "false",
-})
-for _ in range(12):
-    table.append(rows())
-with table.transaction() as transaction:
-    transaction.set_properties({"firnline.enabled": "true"})
-print("written")
-"""
-)
-READ = (
-    LAKE
-    + """
-table = catalog.load_table("burst.parts")
-rows = table.scan().to_arrow()
-assert sorted(rows["value"].to_pylist()) == sorted([*range(2400)] * 12)
-files = len([*table.scan().plan_files()])
-assert files == 24, files
-print("rows verified")
-"""
-)
 
 
 def read_commands(heading: str) -> str:
@@ -157,10 +123,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-def load_firnline(cluster: Cluster, node: int) -> None:
+def load_firnline(cluster: Cluster, node: int, built: str = "local", tag: str = VERSION) -> None:
     for family in ("edge", "enricher", "jvm"):
         name = f"firnline-{family}"
-        load_image(cluster, node, f"{name}:local", f"docker.io/library/{name}:{VERSION}")
+        load_image(cluster, node, f"{name}:{built}", f"docker.io/library/{name}:{tag}")
 
 
 def load_image(cluster: Cluster, node: int, image: str, name: str) -> None:
@@ -186,38 +152,6 @@ def installed(node: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 def test_the_commands_of_the_page_verify_rows(installed: tuple[Cluster, str]) -> None:
     assert "rows verified" in installed[1]
-
-
-def start_writers(cluster: Cluster, name: str, script: str = "") -> None:
-    """Start the pod of `helm test` once more, under another name, or a script in its place."""
-    [pod] = [one for one in yaml.safe_load_all(cluster.helm("get", "hooks", NAMESPACE))
-             if one["kind"] == "Pod"]  # fmt: skip
-    del pod["metadata"]["annotations"]
-    pod["metadata"]["name"] = name
-    if script:
-        [container] = pod["spec"]["containers"]
-        container["command"], container["args"] = ["python", "-c"], [script]
-    cluster.apply(manifests=yaml.safe_dump(pod), namespace=NAMESPACE)
-
-
-def wait_for_writers(cluster: Cluster, name: str, timeout_s: float) -> str:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        phase = cluster.kubectl("get", "pod", name, "--output", "jsonpath={.status.phase}")
-        if phase in ("Succeeded", "Failed"):
-            break
-        time.sleep(1)
-    output = cluster.kubectl("logs", name)
-    assert phase == "Succeeded", f"{phase}: {output}"
-    return output
-
-
-def wait_for_line(cluster: Cluster, name: str, line: str) -> None:
-    """Wait until a pod has written this line."""
-    deadline = time.monotonic() + 300
-    while line not in (output := cluster.run("kubectl", "logs", name, check=False).stdout):
-        assert time.monotonic() < deadline, output
-        time.sleep(1)
 
 
 def wait_for_rollout(cluster: Cluster, name: str, namespace: str = NAMESPACE) -> None:
@@ -259,6 +193,51 @@ def test_a_rolling_restart_and_kills_lose_no_row(installed: tuple[Cluster, str])
     assert not before & after
 
 
+def test_an_upgrade_and_a_rollback_lose_no_row(
+    installed: tuple[Cluster, str], tmp_path: Path
+) -> None:
+    """To a neighbouring version and back. While pods are replaced, both versions run."""
+    cluster, _ = installed
+    build_neighbour(tmp_path / "neighbour")
+    load_firnline(cluster, 1, "neighbour", "neighbour")
+    start_writers(cluster, "upgraded", seconds="240")
+    wait_for_line(cluster, "upgraded", "writers go")
+    wait = ("--wait", "--timeout", "300s")
+    change = ("--reuse-values", "--set", "image.tag=neighbour")
+    cluster.helm("upgrade", "firnline", CHART, *change, *wait, timeout=400)
+    wait_for_tag(cluster, "neighbour")
+    wait_for_line(cluster, "upgraded", "Firnline is switched on")
+    cluster.helm("rollback", "firnline", *wait, timeout=400)
+    wait_for_tag(cluster, VERSION)
+    assert "rows verified" in wait_for_writers(cluster, "upgraded", 500)
+
+
+def build_neighbour(folder: Path) -> None:
+    """Build the images of the commit NEIGHBOUR. Default: the last release, or a hundred commits
+    before this one."""
+    last = git("describe", "--tags", "--abbrev=0", "HEAD~1") or git("rev-parse", "HEAD~100")
+    git("worktree", "add", "--detach", str(folder), os.environ.get("NEIGHBOUR", last))
+    try:
+        subprocess.run(["make", "images", "TAG=neighbour"], check=True, cwd=folder)
+    finally:
+        git("worktree", "remove", "--force", str(folder))
+
+
+def git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def wait_for_tag(cluster: Cluster, tag: str) -> None:
+    """Wait until all pods have images of this tag."""
+    deadline = time.monotonic() + 120
+    while tags := {image.rpartition(":")[2] for one in read_pods(cluster)
+                   for image in [one["spec"]["containers"][0]["image"]]} - {tag}:  # fmt: skip
+        assert time.monotonic() < deadline, tags
+        time.sleep(1)
+
+
 def test_a_drained_node_loses_no_row(installed: tuple[Cluster, str]) -> None:
     """All pods move to the other node, one gateway after the other."""
     cluster, _ = installed
@@ -273,6 +252,18 @@ def test_a_drained_node_loses_no_row(installed: tuple[Cluster, str]) -> None:
         assert "rows verified" in wait_for_writers(cluster, "writers-2", 400)
     finally:
         cluster.kubectl("uncordon", "node-1")
+
+
+def test_the_scaler_sets_the_number_of_workers_without_keda(installed: tuple[Cluster, str]) -> None:
+    cluster, _ = installed
+    cluster.helm("upgrade", "firnline", CHART, "--reuse-values", "--values", "-", stdin=SCALER)
+    wait_for_rollout(cluster, "deployment/firnline-scaler")
+    run_burst(cluster, "scaled", 2)
+    lines = cluster.kubectl("logs", "deployment/firnline-scaler").splitlines()
+    said = [json.loads(line) for line in lines]
+    assert {one["service"] for one in said} == {"scaler"}
+    numbers = [one["detail"].rpartition("=")[2] for one in said if one["action"] == "scaled"]
+    assert numbers[-2:] == ["2", "0"]
 
 
 @pytest.fixture(scope="module")
@@ -290,14 +281,18 @@ def scaled(installed: tuple[Cluster, str]) -> Cluster:
 
 
 def test_workers_come_with_a_burst_and_go_after_it(scaled: Cluster) -> None:
-    """From none to several and back to none, by the tasks that wait."""
-    wait_for_workers(scaled, lambda number: number == 0)
-    start_writers(scaled, "burst", BURST)
-    assert "written" in wait_for_writers(scaled, "burst", 300)
-    wait_for_workers(scaled, lambda number: number == MOST_WORKERS)
-    wait_for_workers(scaled, lambda number: number == 0)
-    start_writers(scaled, "reader", READ)
-    assert "rows verified" in wait_for_writers(scaled, "reader", 120)
+    run_burst(scaled, "parts", MOST_WORKERS)
+
+
+def run_burst(cluster: Cluster, table: str, most: int) -> None:
+    """Let workers go from none to the most and back to none, by the tasks that wait."""
+    wait_for_workers(cluster, lambda number: number == 0)
+    start_writers(cluster, f"burst-{table}", BURST.replace("TABLE", table))
+    assert "written" in wait_for_writers(cluster, f"burst-{table}", 300)
+    wait_for_workers(cluster, lambda number: number == most)
+    wait_for_workers(cluster, lambda number: number == 0)
+    start_writers(cluster, f"reader-{table}", READ.replace("TABLE", table))
+    assert "rows verified" in wait_for_writers(cluster, f"reader-{table}", 120)
 
 
 def test_every_scaler_reads_its_numbers(scaled: Cluster) -> None:
