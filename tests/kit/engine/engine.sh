@@ -125,7 +125,7 @@ with_engine() {
   eval "$(start)"
   "$here/base_images.sh" $("$here/base_images.sh" missing)
   export DOCKER="$SELF podman"
-  export BUILD_OPTIONS="--network host --format docker --build-arg PYTHON=python:3.11-slim-bookworm"
+  export BUILD_OPTIONS="--network host --format docker --ignorefile infra/docker/Dockerfile.dockerignore --build-arg PYTHON=python:3.11-slim-bookworm"
   exec "$@"
 }
 
