@@ -123,10 +123,13 @@ class BucketState:
     def _read_value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
         if key in self._staged:
             return self._staged[key]
-        if known := self._known.get(key):
-            return self._set_clock_back(key, known)
-        data = self._store.get(key)
-        return None if data is None else self._set_clock_back(key, read(data))
+        value = self._known.get(key)
+        if value is None:
+            data = self._store.get(key)
+            if data is None:
+                return None
+            value = read(data)
+        return self._set_clock_back(key, value) if self._is_set_back else value
 
     def _set_clock_back(self, key: bytes, value: Table | Partition) -> Table | Partition:
         """Return a table or partition without times in the future if the clock was set back, and

@@ -84,31 +84,24 @@ def list_offers(holds: FileTally, target_bytes: int, global_deletes: int = 0) ->
 
 def compaction_work(holds: FileTally, global_deletes: int) -> Work:
     """Return an upper bound: how many rows are left is not known before."""
-    taken = _reached_bytes(holds, global_deletes)
+    files, taken = _reached_data(holds, global_deletes)
     deletes = holds.equality_deletes
-    files = _reached_files(holds, global_deletes) + holds.delete_files
-    return Work(taken + deletes.bytes, taken, deletes.records, files=files)
+    return Work(taken + deletes.bytes, taken, deletes.records, files=files + holds.delete_files)
 
 
-def _reached_files(holds: FileTally, global_deletes: int) -> float:
-    """Return the number of the files in `_reached_bytes`."""
+def _reached_data(holds: FileTally, global_deletes: int) -> tuple[float, float]:
+    """Return number and bytes of the files with deletes and of the small files. A vector is of one
+    file; any other delete may reach all."""
+    small, vectors = holds.fragments, holds.deletion_vectors.files
     if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
-        return holds.all_data.files
-    others = holds.all_data.files - holds.fragments.files
-    return holds.fragments.files + min(holds.deletion_vectors.files, others)
-
-
-def _reached_bytes(holds: FileTally, global_deletes: int) -> float:
-    """Return the bytes of the files with deletes, and of the small files. A vector is of one file;
-    any other delete may reach all."""
-    if holds.equality_deletes.files + holds.position_deletes.files + global_deletes > 0:
-        return holds.all_data.bytes
-    if holds.deletion_vectors.files == 0:
-        return holds.fragments.bytes
+        data = holds.all_data
+        return data.files, data.bytes
+    if vectors == 0:
+        return small.files, small.bytes
     data = holds.all_data
-    others = data.bytes - holds.fragments.bytes
-    vectors = min(holds.deletion_vectors.files / data.files, 1.0) if data.files > 0 else 0.0
-    return holds.fragments.bytes + others * vectors
+    share = min(vectors / data.files, 1.0) if data.files > 0 else 0.0
+    files = small.files + min(vectors, data.files - small.files)
+    return files, small.bytes + (data.bytes - small.bytes) * share
 
 
 def _conversion_work(holds: FileTally, target_bytes: int, key_share: float) -> Work:

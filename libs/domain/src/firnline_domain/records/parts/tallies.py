@@ -133,7 +133,8 @@ class FileTally(Value):
     @property
     def delete_files(self) -> int:
         """Delete files of every kind."""
-        return self.equality_deletes.files + self.positional_files
+        positional = self.position_deletes.files + self.deletion_vectors.files
+        return self.equality_deletes.files + positional
 
     @property
     def data_records(self) -> int:
