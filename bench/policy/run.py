@@ -51,7 +51,7 @@ from bench.rewrite.lake import NAMESPACE
 from bench.rewrite.run import RESULTS, where
 from bench.rewrite.trees import Watch
 from bench.simulate.stories import Story
-from tests.kit.table_writer import TableWriter, described
+from tests.kit.lake.writer import TableWriter, described
 
 PARTS = ("redis", "catalog", "kafka", "gateway", "enricher", "planner", "committer", "worker")
 WORKING = ("worker", "committer")  # whose CPU a rewrite takes

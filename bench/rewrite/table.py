@@ -25,7 +25,7 @@ from bench.rewrite.rows import batches
 from bench.rewrite.shapes import SHAPES, Shape
 from bench.rewrite.store import BUCKET
 from bench.rewrite.survivors import STORE
-from tests.kit.table_writer import TableWriter
+from tests.kit.lake.writer import TableWriter
 
 ZSTD_LEVEL = 3
 TYPES = {

@@ -25,7 +25,7 @@ from py4j.protocol import Py4JJavaError
 from bench.rewrite.shapes import Shape
 from bench.rewrite.sources import Arena
 from bench.rewrite.table import Place, commit_files, partition_path, write_file
-from tests.kit.table_writer import TableWriter
+from tests.kit.lake.writer import TableWriter
 
 EVERY_S = 1.0
 UPSERTED = 200  # rows per partition and commit

@@ -18,9 +18,9 @@ from firnline_local.servers.artifacts import iceberg_jar
 from firnline_local.stack import stack
 
 from bench.rewrite import local_files
+from tests.kit.lake.writer import local, store_locally
 from tests.kit.lake_catalog import s3_catalog
 from tests.kit.s3_server import REGION, S3Server, s3_server
-from tests.kit.table_writer import local, store_locally
 
 PARTS = ("redis", "catalog", "kafka", "gateway", "enricher", "planner", "committer", "worker")
 STORES = ("s3", "files")

@@ -18,7 +18,7 @@ from firnline_iceberg.java.api import load_table
 from py4j.protocol import Py4JJavaError
 
 from bench.soak.ground import Ground
-from tests.kit.table_writer import FileWriter, TableWriter, described
+from tests.kit.lake.writer import FileWriter, TableWriter, described
 
 NAMESPACE = ("soak",)
 SCHEMA = pa.schema(

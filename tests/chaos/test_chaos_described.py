@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from firnline_chaos import described
-from firnline_chaos.model import Change, Lineage, Row
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from tests.kit.file_entries import data
+from tests.kit.lake.rows import MARKER, Change, Lineage, Row
 
 SNAPSHOT = 7
 PLACE = (0, "[]")
@@ -25,7 +25,7 @@ def lineage() -> Lineage:
     keys = (1, 1, 2, None)
     added = tuple(Row(n, key, "a", PLACE, 4) for n, key in enumerate(keys))
     found.mean("w", Change(added))
-    found.observe([{"snapshot-id": SNAPSHOT, "summary": {"chaos.write": "w"}}])
+    found.observe([{"snapshot-id": SNAPSHOT, "summary": {MARKER: "w"}}])
     return found
 
 

@@ -10,7 +10,6 @@ import pytest
 from firnline_chaos import invariants
 from firnline_chaos.catalog_proxy import Sent
 from firnline_chaos.invariants import FileFacts
-from firnline_chaos.model import MARKER, Change, Lineage
 from firnline_chaos.topics import Ledger
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import RewriteSkipped
@@ -19,6 +18,7 @@ from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.results import TaskFailed
 
 from tests.examples import make
+from tests.kit.lake.rows import MARKER, Change, Lineage
 
 TABLE = TableName("u", ("chaos",), "t")
 SCOPE = Scope(0, "[]")

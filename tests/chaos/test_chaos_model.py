@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_chaos.model import EVERYTHING, MARKER, Change, Lineage, Row, Unseen, value_of
+
+from tests.kit.lake.rows import EVERYTHING, MARKER, Change, Lineage, Row, Unseen, value_of
 
 A, B, WHOLE = (0, '["a"]'), (0, '["b"]'), (1, "[]")
 

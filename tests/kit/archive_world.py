@@ -29,8 +29,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 
+from tests.kit.lake.writer import FileWriter, TableWriter
 from tests.kit.meddled_commits import MeddledCommits
-from tests.kit.table_writer import FileWriter, TableWriter
 
 SCHEMA = Schema(NestedField(1, "d", LongType()), NestedField(2, "at", DateType()))
 BY_DAY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "at"))

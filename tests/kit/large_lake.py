@@ -17,8 +17,8 @@ from firnline_domain.identity import TableName
 from firnline_iceberg.java.api import load_table
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.kit.scenario_table import create_table
-from tests.kit.table_writer import Place, TableWriter, described, local
+from tests.kit.lake.table import create_table
+from tests.kit.lake.writer import Place, TableWriter, described, local
 
 MB = 1 << 20
 UNPARTITIONED: Place = (0, "[]")

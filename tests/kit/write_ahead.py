@@ -13,8 +13,8 @@ from firnline_iceberg.outputs import write_ahead_list
 from firnline_iceberg.outputs.names import LIST_SUFFIX, ROW_MAP_SUFFIX
 from firnline_iceberg.outputs.write_ahead_list import OutputList
 
-from tests.kit.commit_scenario import CommitScenario
-from tests.kit.table_writer import local
+from tests.kit.lake.scenario import CommitScenario
+from tests.kit.lake.writer import local
 
 
 def now_ms() -> int:

@@ -13,7 +13,7 @@ from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_chaos.files import body_of
-from firnline_chaos.model import Lineage, Unseen
+from tests.kit.lake.rows import Lineage, Unseen
 
 ID = 1  # field id; of fewer values than a sketch keeps, so its count is exact
 

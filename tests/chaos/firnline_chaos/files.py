@@ -16,8 +16,8 @@ from firnline_domain.identity import normal_path
 from firnline_iceberg.metadata.entries import DataFileEntry
 from firnline_iceberg.table.loaded_table import LoadedTable
 
-from firnline_chaos.model import Place, Row, value_of
-from tests.kit.table_writer import FileWriter, numbered
+from tests.kit.lake.rows import Place, Row, value_of
+from tests.kit.lake.writer import FileWriter, numbered
 
 PREFIX = "w-"  # of every file that a writer of ours writes
 ARROW = {"long": pa.int64(), "int": pa.int32(), "string": pa.string()}

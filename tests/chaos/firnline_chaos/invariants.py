@@ -15,8 +15,8 @@ from firnline_domain.records.results import RewriteFinished, TaskFailed
 from firnline_domain.records.states import TableState
 
 from firnline_chaos.catalog_proxy import Sent
-from firnline_chaos.model import Lineage, Node
 from firnline_chaos.topics import UNTIMELY, Ledger, said_at_ms
+from tests.kit.lake.rows import Lineage, Node
 
 SHOWN = 3  # examples of a finding
 PASSED_ON = frozenset({"unknown_action", "unknown_catalog"})  # reasons that no ordinary record has

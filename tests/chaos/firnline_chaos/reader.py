@@ -34,9 +34,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firnline_chaos.invariants import FileFacts, Seen
-from firnline_chaos.model import Node, Rows, value_of
 from firnline_chaos.stored_files import StoredFiles
 from firnline_chaos.tables import NAMESPACE
+from tests.kit.lake.rows import Node, Rows, value_of
 
 LOOKS = 5
 

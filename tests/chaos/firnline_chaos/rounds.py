@@ -29,13 +29,13 @@ from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.hostile import tenant
 from firnline_chaos.hostile.tenant import Hostile
 from firnline_chaos.lakes import LAKES
-from firnline_chaos.model import Lineage, Unseen
 from firnline_chaos.plan import WRITERS, Plan, Write, draw
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
 from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, TOO_OLD, Kind, create
 from firnline_chaos.topics import Topics
 from firnline_chaos.writers import Book, Writer
+from tests.kit.lake.rows import Lineage, Unseen
 
 READY_S = 300.0  # until all parts serve again after a storm
 REST_S = 300.0  # until nothing moves any more: longer than an order's deadline

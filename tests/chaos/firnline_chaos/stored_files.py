@@ -8,7 +8,7 @@ from pathlib import Path
 
 from firnline_domain.identity import normal_path
 
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 
 S3 = "s3://"
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_iceberg.connection.connection import CatalogConnection
@@ -16,14 +15,12 @@ from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.table.catalog_client import Tables
-from firnline_iceberg.table.loaded_table import LoadedTable
 from py4j.protocol import Py4JJavaError
-from pyiceberg.table.snapshots import Summary
 
-from firnline_chaos.model import Lineage
 from firnline_chaos.plan import Write
 from firnline_chaos.tables import KINDS, NAMESPACE, identifier
 from firnline_chaos.writes import WRITES, NothingToDo, Turn
+from tests.kit.lake.rows import Lineage
 
 TRIES = 3  # of one write, each planned anew
 PATIENCE_MS = 12_000  # for one answer
@@ -106,31 +103,12 @@ class Writer:
     def _turn(self, write: Write, marker: str) -> Turn:
         table = self._tables.load_named((NAMESPACE,), write.table)
         lineage = self._book.lineages[write.table]
-        lineage.observe(snapshots_json(table))
+        lineage.observe_table(table)
         java = self.catalog.loadTable(identifier(self.jvm, write.table))
         return Turn(
             self.jvm, java, table, BY_NAME[write.table], lineage, marker,
             random.Random(f"{write.dice}/{marker}"), self._book.versions, write.hold_s,
         )  # fmt: skip
-
-
-def snapshots_json(table: LoadedTable) -> list[dict[str, Any]]:
-    """As `Lineage.observe` takes them."""
-    return [
-        {
-            "snapshot-id": one.snapshot_id,
-            "parent-snapshot-id": one.parent_snapshot_id,
-            "manifest-list": one.manifest_list,
-            "summary": _summary(one.summary),
-        }
-        for one in table.snapshots
-    ]
-
-
-def _summary(found: Summary | None) -> dict[str, str]:
-    if found is None:
-        return {}
-    return {"operation": found.operation.value, **found.additional_properties}
 
 
 def _outcome(error: Py4JJavaError) -> str:

@@ -18,9 +18,9 @@ from firnline_iceberg.scan.planning import LiveFiles, live_files
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from firnline_chaos.files import Folder, vector_positions, versions_in
-from firnline_chaos.model import EVERYTHING, MARKER, Change, Lineage, Place, Row
 from firnline_chaos.tables import Kind
-from tests.kit.table_writer import TableWriter
+from tests.kit.lake.rows import EVERYTHING, MARKER, Change, Lineage, Place, Row
+from tests.kit.lake.writer import TableWriter
 
 AUDIT = "audit"
 KEYS = 300  # different keys of a table

@@ -11,7 +11,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.manifest import DataFileContent, ManifestEntryStatus
 from pyiceberg.table.snapshots import Operation
 
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 
 OLD, YOUNG = date(2020, 1, 1), date(2090, 1, 1)
 EPOCH = date(1970, 1, 1)

@@ -16,7 +16,7 @@ from pyiceberg.table.refs import SnapshotRefType
 
 from firnline_actions.described import Described, statistics_of
 from firnline_actions.history import History, Rows
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 
 
 @dataclass

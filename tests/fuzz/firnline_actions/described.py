@@ -14,7 +14,7 @@ from pyiceberg.manifest import DataFileContent, FileFormat
 
 from firnline_actions.ages import days
 from firnline_actions.history import History
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 
 ID, U = 1, 3  # field ids
 KINDS = {

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 
 from firnline_actions.ages import day_of, days
 from firnline_actions.history import MARKER, Change, History
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 
 KEYS = 40  # different ones: most upserts meet a row
 COLUMNS = {"id": "long", "p": "int", "u": "long", "v": "string", "d": "date"}

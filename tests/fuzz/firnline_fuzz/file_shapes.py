@@ -24,7 +24,7 @@ from firnline_fuzz.maker import (
     upserted,
 )
 from firnline_fuzz.tables import Table
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 
 
 @shape("no ids, name mapping")

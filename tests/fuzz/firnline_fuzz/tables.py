@@ -21,7 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, IntegerType, LongType
 
 from firnline_fuzz.values import array
-from tests.kit.table_writer import TableWriter, local
+from tests.kit.lake.writer import TableWriter, local
 
 _ID = b"PARQUET:field_id"
 _POSITIONS = pa.schema([

@@ -28,9 +28,9 @@ from firnline_standalone.bootstrap import keep_apart
 from py4j import java_gateway, protocol
 from pyspark.errors.exceptions.captured import capture_sql_exception
 
-from tests.kit.commit_scenario import CommitScenario
+from tests.kit.lake.scenario import CommitScenario
+from tests.kit.lake.table import create_table
 from tests.kit.run_committer import RunCommitter
-from tests.kit.scenario_table import create_table
 from tests.meddling import Meddler
 
 

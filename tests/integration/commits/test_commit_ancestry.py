@@ -13,7 +13,7 @@ from firnline_domain.identity import MAIN
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.table.loaded_table import LoadedTable
 
-from tests.kit.commit_scenario import CommitScenario
+from tests.kit.lake.scenario import CommitScenario
 from tests.kit.long_run import mark_long
 
 pytestmark = pytest.mark.stack

@@ -18,10 +18,10 @@ from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_iceberg.scan.planning import live_files
 from py4j.protocol import Py4JJavaError
 
-from tests.kit.commit_scenario import file_names_of
+from tests.kit.lake.scenario import file_names_of
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 EQUALITY, POSITION, VECTOR = DeleteKind.EQUALITY, DeleteKind.POSITION, DeleteKind.DELETION_VECTOR
 

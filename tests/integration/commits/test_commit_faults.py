@@ -15,7 +15,7 @@ from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Meddler = Any  # tests.meddling.Meddler
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 

@@ -22,11 +22,11 @@ from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.scan.planning import live_files
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.kit.commit_checks import handled, without
-from tests.kit.table_writer import described, local
+from tests.kit.lake.checks import handled, without
+from tests.kit.lake.writer import described, local
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 GUARDED = pytest.mark.parametrize("guarded", [True, False])

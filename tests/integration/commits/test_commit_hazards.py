@@ -19,10 +19,10 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_domain.version import VERSION
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.kit.commit_checks import handled, without
+from tests.kit.lake.checks import handled, without
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 
 

@@ -17,10 +17,10 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.commit.java_commits import HeadPin, JavaCommits
 from prometheus_client import REGISTRY
 
-from tests.kit.commit_checks import files, handled, replaces, rewritten
+from tests.kit.lake.checks import files, handled, replaces, rewritten
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 

@@ -17,11 +17,11 @@ from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.table.catalog_client import Tables
 
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 from tests.kit.write_ahead import outputs, started
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 LIVES = Lifetimes()

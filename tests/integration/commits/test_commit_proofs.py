@@ -14,7 +14,7 @@ from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import KeyChecksums, RewriteFinished
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 KEYS = KeyChecksums((1,), "0000000000000005", "0000000000000007", "fffffffffffffffe")
 

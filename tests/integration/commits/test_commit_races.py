@@ -16,7 +16,7 @@ from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 
 
 def manifests(table: Table) -> set[Path]:

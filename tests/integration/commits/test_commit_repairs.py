@@ -21,10 +21,10 @@ from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.commit.pinned_head import PinnedHead
 
-from tests.kit.commit_checks import committed, committed_meanwhile, leftovers, refused
+from tests.kit.lake.checks import committed, committed_meanwhile, leftovers, refused
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 
 

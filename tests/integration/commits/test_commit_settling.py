@@ -12,10 +12,10 @@ from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.summaries import SIGNATURE, TASK_ID
 from firnline_iceberg.table.catalog_client import Tables
 
-from tests.kit.commit_checks import files, handled, replaces, rewritten
+from tests.kit.lake.checks import files, handled, replaces, rewritten
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 

@@ -19,7 +19,7 @@ from firnline_domain.records.results import DeleteKind, RewriteFinished
 from firnline_iceberg.scan.planning import live_files
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 EQUALITY = DeleteKind.EQUALITY
 

@@ -24,11 +24,11 @@ from firnline_iceberg.removal import removal
 from firnline_iceberg.removal.sweep import OutputSweeper, Swept
 from firnline_iceberg.table.catalog_client import Tables
 
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 from tests.kit.write_ahead import listed, never_written, now_ms, ours, outputs, started
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 Meddler = Any  # tests.meddling.Meddler
 LIVES = Lifetimes()

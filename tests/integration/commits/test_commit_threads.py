@@ -9,7 +9,7 @@ import pytest
 from firnline_domain.records.events import RewriteCommitted
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 ROUNDS = 3
 

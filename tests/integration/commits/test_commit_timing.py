@@ -20,7 +20,7 @@ from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.table.catalog_client import Tables
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 
 
 class Sleep:

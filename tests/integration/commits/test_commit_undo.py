@@ -26,7 +26,7 @@ from firnline_iceberg.outputs import write_ahead_list
 from firnline_iceberg.outputs.write_ahead_list import OutputList
 
 pytestmark = pytest.mark.stack
-Table = Any  # tests.kit.commit_scenario.CommitScenario
+Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 
 

@@ -27,7 +27,7 @@ from firnline_enricher.resyncs import to_snapshot_added
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
-from tests.kit.table_writer import TableWriter
+from tests.kit.lake.writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,10 @@ from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_local.servers.artifacts import aws_bundle
 
 from tests.kit.identity_server import IdentityServer, Rules, identity_server
+from tests.kit.lake.table import Table
 from tests.kit.lake_catalog import LakeCatalog, lake_catalog
 from tests.kit.lake_catalog import Rules as CatalogRules
-from tests.kit.lake_pair import LakeTable, Pair, pair
+from tests.kit.lake_pair import Pair, pair
 from tests.kit.s3_server import S3Server
 
 pytestmark = [pytest.mark.stack, pytest.mark.long]
@@ -58,7 +59,7 @@ def lake(server: LakeCatalog, store: S3Server, jvm: IcebergJvm, tmp_path: Path) 
 
 
 @pytest.fixture
-def table(lake: Pair) -> LakeTable:
+def table(lake: Pair) -> Table:
     namespace = f"n{uuid.uuid4().hex[:8]}"
     lake.namespace(namespace)
     made = lake.table(namespace)
@@ -68,7 +69,7 @@ def table(lake: Pair) -> LakeTable:
 
 
 def test_a_rewrite_is_committed_by_python_and_java(
-    lake: Pair, table: LakeTable, sts: IdentityServer
+    lake: Pair, table: Table, sts: IdentityServer
 ) -> None:
     rows = table.rows()
     (event,) = lake.commit(lake.rewrite(table.order()))
@@ -86,7 +87,7 @@ def short(sts: IdentityServer) -> Iterator[float]:
 
 
 def test_a_session_that_ends_is_followed_by_another(
-    short: float, lake: Pair, table: LakeTable, sts: IdentityServer
+    short: float, lake: Pair, table: Table, sts: IdentityServer
 ) -> None:
     rows, before = table.rows(), len(sts.rules.assumed)
     time.sleep(short)

@@ -23,7 +23,8 @@ from firnline_iceberg.table.retained_names import RetainedNames
 
 from tests.kit.hdfs import catalog_on, files, hdfs
 from tests.kit.kernel_on_storage import ROWS, rewritten
-from tests.kit.lake_pair import LakeTable, Pair, now_ms, pair
+from tests.kit.lake.table import Table
+from tests.kit.lake_pair import Pair, now_ms, pair
 
 pytestmark = [pytest.mark.stack, pytest.mark.long]
 
@@ -46,7 +47,7 @@ def lake(catalog: str, servers: Path, lake_jvm: IcebergJvm) -> Pair:
 
 
 @pytest.fixture
-def table(lake: Pair) -> LakeTable:
+def table(lake: Pair) -> Table:
     namespace = f"n{uuid.uuid4().hex[:8]}"
     lake.namespace(namespace)
     made = lake.table(namespace)
@@ -63,7 +64,7 @@ def test_the_kernel(nodes: str) -> None:
     assert found.equals(wanted)
 
 
-def test_a_rewrite_is_committed_and_its_rows_are_the_same(lake: Pair, table: LakeTable) -> None:
+def test_a_rewrite_is_committed_and_its_rows_are_the_same(lake: Pair, table: Table) -> None:
     rows = table.rows()
     (event,) = lake.commit(lake.rewrite(table.order()))
     assert type(event).__name__ == "RewriteCommitted"
@@ -74,7 +75,7 @@ def test_a_rewrite_is_committed_and_its_rows_are_the_same(lake: Pair, table: Lak
     assert summary["total-delete-files"] == "0"
 
 
-def test_outputs_that_nobody_commits_are_swept(lake: Pair, table: LakeTable) -> None:
+def test_outputs_that_nobody_commits_are_swept(lake: Pair, table: Table) -> None:
     result = lake.rewrite(table.order())
     made = [one.path for group in result.groups for one in group.outputs]
     assert made
@@ -99,7 +100,7 @@ def firnline(catalog: str, jar: Path, *words: str) -> subprocess.CompletedProces
     return subprocess.run(argv, capture_output=True, text=True, env=given, timeout=250)
 
 
-def test_one_command_compacts_a_table(catalog: str, table: LakeTable, iceberg_jar: Path) -> None:
+def test_one_command_compacts_a_table(catalog: str, table: Table, iceberg_jar: Path) -> None:
     name, rows = f"{table.name.namespace[0]}.{table.name.name}", table.rows()
     few = ("--fleet", "firnline.rewrite.min-fragments=2")
     done = firnline(catalog, iceberg_jar, "run", name, "compact", "--verify", "--json", *few)
@@ -114,7 +115,7 @@ def test_one_command_compacts_a_table(catalog: str, table: LakeTable, iceberg_ja
     assert table.rows() == rows
 
 
-def test_the_doctor_finds_nothing_wrong(catalog: str, table: LakeTable, iceberg_jar: Path) -> None:
+def test_the_doctor_finds_nothing_wrong(catalog: str, table: Table, iceberg_jar: Path) -> None:
     name = f"{table.name.namespace[0]}.{table.name.name}"
     words = ("--json", "--table", name, "--service", "enricher", "--service", "committer")
     done = firnline(catalog, iceberg_jar, "doctor", *words)
@@ -123,7 +124,7 @@ def test_the_doctor_finds_nothing_wrong(catalog: str, table: LakeTable, iceberg_
     assert {one: found[one]["status"] for one in wanted} == dict.fromkeys(wanted, "ok"), found
 
 
-def test_an_orphan_has_a_date(nodes: str, table: LakeTable) -> None:
+def test_an_orphan_has_a_date(nodes: str, table: Table) -> None:
     location = table.loaded.metadata.location
     place = "data/00000-0-3f6f1f0a-1b1c-4e5d-8a2b-0123456789ab-00001.parquet"
     with files(nodes).open_output_stream(f"{location.removeprefix(nodes)}/{place}") as to:

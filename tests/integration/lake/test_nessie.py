@@ -16,26 +16,26 @@ from firnline_iceberg.commit.revert import CannotUndo, UndoPlan, give_back, undo
 from firnline_iceberg.scan.planning import live_files
 from firnline_worker.rewrite.compare_rows import Skipped, find_sides
 
-from tests.kit.lake_pair import LakeTable, Pair, now_ms
+from tests.kit.lake.table import Row, Table
+from tests.kit.lake_pair import Pair, now_ms
 from tests.kit.nessie import Nessie
-from tests.kit.scenario_table import Row
 
 pytestmark = pytest.mark.stack
 
 
-def new_table(lake: Pair, partitioned: bool = False) -> LakeTable:
+def new_table(lake: Pair, partitioned: bool = False) -> Table:
     namespace = f"n{uuid.uuid4().hex[:8]}"
     lake.namespace(namespace)
     return lake.table(namespace, partitioned)
 
 
 @pytest.fixture
-def table(lake: Pair) -> LakeTable:
+def table(lake: Pair) -> Table:
     return new_table(lake)
 
 
 @contextmanager
-def one_append_a_second(table: LakeTable, first: int) -> Iterator[list[Row]]:
+def one_append_a_second(table: Table, first: int) -> Iterator[list[Row]]:
     """Rows as they are committed."""
     done, rows, errors = threading.Event(), list[Row](), list[Exception]()
 
@@ -58,7 +58,7 @@ def one_append_a_second(table: LakeTable, first: int) -> Iterator[list[Row]]:
     assert not errors, errors
 
 
-def test_a_rewrite_is_committed_beside_one_append_a_second(lake: Pair, table: LakeTable) -> None:
+def test_a_rewrite_is_committed_beside_one_append_a_second(lake: Pair, table: Table) -> None:
     before = [(key, 0) for key in range(20)]
     for n in range(0, 20, 2):
         table.append(*before[n : n + 2])
@@ -85,7 +85,7 @@ def wait_for(rows: list[Row], count: int) -> None:
 
 @pytest.mark.long
 def test_an_order_that_is_carried_out_already_is_not_carried_out_twice(
-    lake: Pair, table: LakeTable
+    lake: Pair, table: Table
 ) -> None:
     """Its commit is hidden under a writer's; its files are not."""
     table.fill()
@@ -99,7 +99,7 @@ def test_an_order_that_is_carried_out_already_is_not_carried_out_twice(
 
 
 @pytest.mark.long
-def test_a_redelivered_result_is_found_under_a_writers_commit(lake: Pair, table: LakeTable) -> None:
+def test_a_redelivered_result_is_found_under_a_writers_commit(lake: Pair, table: Table) -> None:
     """By another committer, which knows nothing of the first one."""
     table.fill()
     result = lake.rewrite(table.order())
@@ -113,7 +113,7 @@ def test_a_redelivered_result_is_found_under_a_writers_commit(lake: Pair, table:
 
 @pytest.mark.long
 def test_a_commit_that_others_are_on_top_of_is_told_as_it_was(
-    lake: Pair, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+    lake: Pair, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the committer has read the table again: the summary that names the lost group is
     hidden, and so is the snapshot that the check after each commit looks at."""
@@ -152,7 +152,7 @@ def test_a_start_that_was_rolled_back_is_refused(lake: Pair, nessie: Nessie) -> 
 
 @pytest.mark.long
 def test_a_table_of_another_branch_is_judged_by_what_it_has(
-    lake: Pair, table: LakeTable, nessie: Nessie
+    lake: Pair, table: Table, nessie: Nessie
 ) -> None:
     """`main` becomes `dev`, which has gone on from before the start: sequence numbers are given out
     a second time."""
@@ -169,7 +169,7 @@ def test_a_table_of_another_branch_is_judged_by_what_it_has(
 
 
 def test_a_schema_of_another_line_with_the_same_id_is_noticed(
-    lake: Pair, table: LakeTable, nessie: Nessie
+    lake: Pair, table: Table, nessie: Nessie
 ) -> None:
     """Field 4 was an int when the rows were copied, and is a string now: in no other catalog is an
     id given to a second schema."""
@@ -188,7 +188,7 @@ def test_a_schema_of_another_line_with_the_same_id_is_noticed(
     assert event.reason == "schema_changed"
 
 
-def committed(lake: Pair, table: LakeTable) -> Any:
+def committed(lake: Pair, table: Table) -> Any:
     """The event of a rewrite that applies deletes."""
     table.fill()
     table.upsert((1, 7), (2, 8))
@@ -197,14 +197,12 @@ def committed(lake: Pair, table: LakeTable) -> Any:
     return event
 
 
-def files_of(table: LakeTable) -> set[Any]:
+def files_of(table: Table) -> set[Any]:
     live = live_files(table.loaded, table.head)
     return {one.key_and_number for one in (*live.data, *live.deletes)}
 
 
-def test_a_rewrite_is_taken_back_by_the_metadata_file_of_before(
-    lake: Pair, table: LakeTable
-) -> None:
+def test_a_rewrite_is_taken_back_by_the_metadata_file_of_before(lake: Pair, table: Table) -> None:
     table.fill()
     table.upsert((1, 7), (2, 8))
     before, files, rows = table.head, files_of(table), table.rows()
@@ -223,7 +221,7 @@ def test_a_rewrite_is_taken_back_by_the_metadata_file_of_before(
 
 
 @pytest.mark.long
-def test_a_commit_that_came_in_between_is_not_taken_back(lake: Pair, table: LakeTable) -> None:
+def test_a_commit_that_came_in_between_is_not_taken_back(lake: Pair, table: Table) -> None:
     event = committed(lake, table)
     undo = undo_of(table.loaded, "main", event.task_id)
     assert isinstance(undo, UndoPlan), undo
@@ -237,9 +235,7 @@ def test_a_commit_that_came_in_between_is_not_taken_back(lake: Pair, table: Lake
 
 
 @pytest.mark.long
-def test_a_metadata_file_that_is_not_of_before_is_not_believed(
-    lake: Pair, table: LakeTable
-) -> None:
+def test_a_metadata_file_that_is_not_of_before_is_not_believed(lake: Pair, table: Table) -> None:
     """One that somebody has put there, newer than all others, with a snapshot of less rows."""
     table.fill()
     old = table.loaded
@@ -256,7 +252,7 @@ def test_a_metadata_file_that_is_not_of_before_is_not_believed(
     assert undo.restored == before
 
 
-def test_a_commit_is_read_back_by_the_metadata_file_of_before(lake: Pair, table: LakeTable) -> None:
+def test_a_commit_is_read_back_by_the_metadata_file_of_before(lake: Pair, table: Table) -> None:
     event = committed(lake, table)
     order = order_comparison(event, 1.0, now_ms())
     assert order is not None

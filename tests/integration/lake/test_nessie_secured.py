@@ -17,7 +17,8 @@ from firnline_local.processes.ports import free_port
 from firnline_local.processes.process import run_process
 
 from tests.kit.identity_server import SECRET, IdentityServer, Rules, identity_server
-from tests.kit.lake_pair import LakeTable, Pair, pair
+from tests.kit.lake.table import Table
+from tests.kit.lake_pair import Pair, pair
 from tests.kit.nessie import Nessie
 from tests.kit.s3_server import S3Server
 
@@ -51,7 +52,7 @@ def lake(lake_jvm: IcebergJvm, tmp_path: Path, connection: CatalogConnection) ->
     return pair(lake_jvm, tmp_path, connection)
 
 
-def new_table(lake: Pair) -> LakeTable:
+def new_table(lake: Pair) -> Table:
     namespace = f"n{uuid.uuid4().hex[:8]}"
     lake.namespace(namespace)
     return lake.table(namespace)

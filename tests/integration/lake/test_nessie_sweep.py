@@ -14,7 +14,8 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.removal.removal import sent_path
 from firnline_iceberg.removal.sweep import OutputSweeper, Swept
 
-from tests.kit.lake_pair import LakeTable, Pair, now_ms
+from tests.kit.lake.table import Table
+from tests.kit.lake_pair import Pair, now_ms
 from tests.kit.nessie import Nessie
 
 pytestmark = [pytest.mark.stack, pytest.mark.long]
@@ -22,7 +23,7 @@ LIVES = Lifetimes()
 
 
 @pytest.fixture
-def table(lake: Pair) -> LakeTable:
+def table(lake: Pair) -> Table:
     namespace = f"n{uuid.uuid4().hex[:8]}"
     lake.namespace(namespace)
     made = lake.table(namespace)
@@ -30,9 +31,9 @@ def table(lake: Pair) -> LakeTable:
     return made
 
 
-def swept_later(table: LakeTable) -> Swept:
+def swept_later(table: Table) -> Swept:
     """A day later, by every clock."""
-    tables = table.pair.tables
+    tables = table.tables
     later_ms = now_ms() + 2 * LIVES.sweep_ms
     sweeper = OutputSweeper(tables, lambda: later_ms, LIVES.sweep_ms, lambda _: later_ms)
     return sweeper.sweep(table.name)
@@ -42,7 +43,7 @@ def paths(result: RewriteFinished) -> list[str]:
     return [file.path for file in output_files(result)]
 
 
-def test_outputs_that_no_commit_has_named_are_swept(lake: Pair, table: LakeTable) -> None:
+def test_outputs_that_no_commit_has_named_are_swept(lake: Pair, table: Table) -> None:
     """The worker's result was lost, or refused before anything was sent."""
     result = lake.rewrite(table.order())
     assert all(map(table.exists, paths(result)))
@@ -53,7 +54,7 @@ def test_outputs_that_no_commit_has_named_are_swept(lake: Pair, table: LakeTable
     assert table.rows() == [(key, key) for key in range(4)]
 
 
-def test_a_refused_result_that_was_not_sent_is_swept(lake: Pair, table: LakeTable) -> None:
+def test_a_refused_result_that_was_not_sent_is_swept(lake: Pair, table: Table) -> None:
     result = lake.rewrite(table.order())
     for file in {file.path for group in result.groups for file in group.inputs}:
         table.remove(file)
@@ -63,7 +64,7 @@ def test_a_refused_result_that_was_not_sent_is_swept(lake: Pair, table: LakeTabl
 
 
 def test_what_another_branch_has_is_not_swept(
-    lake: Pair, table: LakeTable, nessie: Nessie, monkeypatch: pytest.MonkeyPatch
+    lake: Pair, table: Table, nessie: Nessie, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit landed, the committer died before it cleared up; `dev` was made of it, `main` was
     moved back. On `main` nothing names the outputs."""
@@ -81,7 +82,7 @@ def test_what_another_branch_has_is_not_swept(
 
 
 def test_a_commit_of_unknown_outcome_is_noted_before_it_is_sent(
-    lake: Pair, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+    lake: Pair, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result = lake.rewrite(table.order())
     seen: list[bool] = []
@@ -99,7 +100,7 @@ def test_a_commit_of_unknown_outcome_is_noted_before_it_is_sent(
 
 
 def test_what_cannot_be_noted_is_not_sent(
-    lake: Pair, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+    lake: Pair, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result, head = lake.rewrite(table.order()), table.head
 

@@ -27,7 +27,8 @@ from firnline_local.processes.process import run_process
 from firnline_local.stack.stack import Stack, run_stack
 
 from tests.kit.identity_server import SECRET, IdentityServer, Rules, identity_server
-from tests.kit.lake_pair import LakeTable, Pair, pair
+from tests.kit.lake.table import Table
+from tests.kit.lake_pair import Pair, pair
 from tests.kit.nessie import Nessie
 from tests.kit.s3_server import S3Server
 from tests.kit.serve_nessie import toml_of, written
@@ -72,7 +73,7 @@ class Fleet:
         assert code == 0, said
         return said
 
-    def explained(self, table: LakeTable) -> dict[str, Any]:
+    def explained(self, table: Table) -> dict[str, Any]:
         """Its only partition."""
         code, said = self.firnline("explain", table.name.dotted_name, "--json")
         found = json.loads(said)["partitions"] if code == 0 else []
@@ -115,12 +116,12 @@ def fleet(
             )
 
 
-def rewritten(table: LakeTable) -> str:
+def rewritten(table: Table) -> str:
     """The task that made the head; waited for."""
     return eventually(lambda: head_task(table), bool)
 
 
-def head_task(table: LakeTable) -> str:
+def head_task(table: Table) -> str:
     loaded = table.loaded
     return next(iter(task_ids(loaded.head("main").summary, loaded.identity.uuid)), "")
 
@@ -133,14 +134,14 @@ def eventually(look: Callable[[], Any], wanted: Callable[[Any], bool]) -> Any:
     return found
 
 
-def switch(table: LakeTable, properties: dict[str, str]) -> None:
+def switch(table: Table, properties: dict[str, str]) -> None:
     change = table.java.updateProperties()
     for name, text in properties.items():
         change.set(name, text)
     change.commit()
 
 
-def state(table: LakeTable) -> tuple[int, set[Any], list[Any]]:
+def state(table: Table) -> tuple[int, set[Any], list[Any]]:
     """Head, live files, and rows."""
     live = live_files(table.loaded, table.head)
     return table.head, {one.key_and_number for one in (*live.data, *live.deletes)}, table.rows()

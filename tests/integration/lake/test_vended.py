@@ -19,8 +19,9 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_worker.spark.session import SparkStage
 from firnline_worker.spark.stage import GroupOrder, GroupResult, StageOrder, run_groups
 
+from tests.kit.lake.table import Table
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
-from tests.kit.lake_pair import LakeTable, Pair, now_ms, pair
+from tests.kit.lake_pair import Pair, now_ms, pair
 from tests.kit.long_run import mark_long
 from tests.kit.s3_server import S3Server
 
@@ -45,13 +46,13 @@ def lake(server: LakeCatalog, lake_jvm: IcebergJvm, tmp_path: Path) -> Pair:
 
 
 @pytest.fixture
-def table(lake: Pair) -> LakeTable:
+def table(lake: Pair) -> Table:
     namespace = f"n{uuid.uuid4().hex[:8]}"
     lake.namespace(namespace)
     return lake.table(namespace)
 
 
-def upserted(table: LakeTable, files: int = 4) -> list[tuple[int, int]]:
+def upserted(table: Table, files: int = 4) -> list[tuple[int, int]]:
     """Small files and deletes for them; the rows."""
     table.fill(files)
     table.upsert((1, 10), (2, 20))
@@ -65,7 +66,7 @@ def upserted(table: LakeTable, files: int = 4) -> list[tuple[int, int]]:
 )
 @pytest.mark.parametrize("says_when", mark_long([True, False], but=[True]))
 def test_a_rewrite_with_the_catalogs_keys_alone(
-    lake: Pair, table: LakeTable, server: LakeCatalog, place: str, says_when: bool
+    lake: Pair, table: Table, server: LakeCatalog, place: str, says_when: bool
 ) -> None:
     server.rules.credentials_in, server.rules.vends_expiry = place, says_when
     rows = upserted(table)
@@ -93,7 +94,7 @@ class SlowStage:
 
 
 def test_a_compaction_that_lasts_longer_than_its_keys_finishes(
-    lake: Pair, table: LakeTable, server: LakeCatalog
+    lake: Pair, table: Table, server: LakeCatalog
 ) -> None:
     rows = upserted(table, 6)
     server.rules.keys_s = SHORT_S
@@ -111,7 +112,7 @@ def test_a_compaction_that_lasts_longer_than_its_keys_finishes(
 
 @pytest.mark.long
 def test_executors_ask_for_keys_of_their_own(
-    lake: Pair, table: LakeTable, server: LakeCatalog, spark: Any
+    lake: Pair, table: Table, server: LakeCatalog, spark: Any
 ) -> None:
     """In Python workers of Spark, which were given keys that have ended when they begin."""
     rows = upserted(table, 6)
@@ -134,7 +135,7 @@ def test_executors_ask_for_keys_of_their_own(
 
 
 def test_a_file_that_is_open_is_read_on_with_other_keys(
-    table: LakeTable, server: LakeCatalog, store: S3Server
+    table: Table, server: LakeCatalog, store: S3Server
 ) -> None:
     server.rules.keys_s = 20.0
     io = table.loaded.io
@@ -156,7 +157,7 @@ def test_a_file_that_is_open_is_read_on_with_other_keys(
         assert source.read(3) == body[7:10]
 
 
-def test_what_is_given_up_while_it_is_written_is_not_stored(table: LakeTable) -> None:
+def test_what_is_given_up_while_it_is_written_is_not_stored(table: Table) -> None:
     io, path = table.loaded.io, f"{table.loaded.metadata.location}/y.bin"
 
     def write() -> None:
@@ -170,7 +171,7 @@ def test_what_is_given_up_while_it_is_written_is_not_stored(table: LakeTable) ->
 
 
 def test_a_table_that_was_loaded_long_ago_is_still_read(
-    table: LakeTable, server: LakeCatalog, store: S3Server
+    table: Table, server: LakeCatalog, store: S3Server
 ) -> None:
     upserted(table)
     kept = table.loaded
@@ -182,7 +183,7 @@ def test_a_table_that_was_loaded_long_ago_is_still_read(
 
 
 def test_the_committer_goes_on_when_the_keys_of_a_try_have_ended(
-    lake: Pair, table: LakeTable, store: S3Server
+    lake: Pair, table: Table, store: S3Server
 ) -> None:
     rows = upserted(table)
     result = lake.rewrite(table.order())
@@ -197,7 +198,7 @@ def test_the_committer_goes_on_when_the_keys_of_a_try_have_ended(
 
 
 def test_leftovers_are_swept_with_new_keys(
-    lake: Pair, table: LakeTable, store: S3Server, server: LakeCatalog
+    lake: Pair, table: Table, store: S3Server, server: LakeCatalog
 ) -> None:
     """Output lists, row maps and outputs of a task that came to nothing."""
     table.fill(4)
@@ -214,7 +215,7 @@ def test_leftovers_are_swept_with_new_keys(
 
 
 def test_a_key_that_may_not_is_told_as_such(
-    lake: Pair, table: LakeTable, server: LakeCatalog, monkeypatch: Any
+    lake: Pair, table: Table, server: LakeCatalog, monkeypatch: Any
 ) -> None:
     """Not asked for again and again, and not as if the storage were away."""
     upserted(table)

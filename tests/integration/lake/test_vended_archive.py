@@ -16,8 +16,9 @@ from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.scan.planning import live_files
 from firnline_worker.table_actions.archive_partitions import Archiver
 
+from tests.kit.lake.table import Table
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
-from tests.kit.lake_pair import LakeTable, now_ms, pair
+from tests.kit.lake_pair import now_ms, pair
 from tests.kit.s3_server import S3Server
 
 pytestmark = pytest.mark.stack
@@ -50,7 +51,7 @@ def test_old_rows_move_by_two_tables_keys(
     assert result.numbers["files_archived"] == 2
     assert table.rows() == [(2, 2)]
     kept = lake.tables.load_named((namespace,), "cold")
-    archive = LakeTable(lake, kept.identity, partitioned=True)
+    archive = Table(lake, kept.identity, partitioned=True)
     assert archive.rows() == [(0, 0), (1, 1)]
     below = kept.metadata.location
     assert all(one.path.startswith(below) for one in live_files(kept, archive.head).data)

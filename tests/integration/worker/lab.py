@@ -26,7 +26,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_worker.spark.java_api import JavaTables
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-from tests.kit.table_writer import TableWriter
+from tests.kit.lake.writer import TableWriter
 
 _numbers = itertools.count(1)
 

@@ -15,7 +15,7 @@ from firnline_domain.records.results import Mode
 from firnline_worker.spark.executor_delete_sets import LiveSets
 from firnline_worker.spark.stage import GroupOrder, GroupRefused, GroupResult, StageOrder
 
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 IDS, NAMES = [1, 2, 3, 4, None], ["a", "b", "", None]

@@ -12,8 +12,8 @@ from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.summaries import TASK_ID
 from firnline_domain.records.results import RewriteFinished, RewriteGroup
 
-from firnline_schedules.rows import MAIN
-from firnline_schedules.table import Table
+from firnline_schedules.table import LabTable
+from tests.kit.lake.rows import MAIN
 
 Reasons = set[ConflictReason]
 BACK = {
@@ -37,7 +37,7 @@ class Expected:
 
 
 def expected(
-    table: Table, result: RewriteFinished, committed: bool, since: Sequence[str]
+    table: LabTable, result: RewriteFinished, committed: bool, since: Sequence[str]
 ) -> Expected:
     """On the table as it is now. `since`: steps since the start of the rewrite."""
     if committed and in_table(table, result):
@@ -52,7 +52,7 @@ def expected(
     return found
 
 
-def in_table(table: Table, result: RewriteFinished) -> bool:
+def in_table(table: LabTable, result: RewriteFinished) -> bool:
     """By its id in the branch's history, or by an output in any retained snapshot."""
     loaded = table.loaded
     for one in loaded.ancestors(loaded.head_id(MAIN)):
@@ -67,7 +67,7 @@ def in_table(table: Table, result: RewriteFinished) -> bool:
     )
 
 
-def lost(table: Table, result: RewriteFinished, group: RewriteGroup) -> Reasons:
+def lost(table: LabTable, result: RewriteFinished, group: RewriteGroup) -> Reasons:
     """Why a group may not be committed; nothing = it has to be."""
     reasons: Reasons = set()
     live = {file.path for file in table.live().data}
@@ -80,13 +80,13 @@ def lost(table: Table, result: RewriteFinished, group: RewriteGroup) -> Reasons:
     if group.converts:
         return reasons | _lost_conversion(table, result, group)
     data = table.memory.data
-    showing = {row for file in group.inputs for row in data[file.path]} & table.rows()
+    showing = {row for file in group.inputs for row in data[file.path]} & table.meant()
     if showing - {row for file in group.outputs for row in data[file.path]}:
         reasons |= BACK
     return reasons
 
 
-def _lost_conversion(table: Table, result: RewriteFinished, group: RewriteGroup) -> Reasons:
+def _lost_conversion(table: LabTable, result: RewriteFinished, group: RewriteGroup) -> Reasons:
     """Its row map is gone, or a row that it would mark shows."""
     storage, path = table.ground.storage, result.row_map or ""
     if not storage.exists(path):
@@ -97,7 +97,7 @@ def _lost_conversion(table: Table, result: RewriteFinished, group: RewriteGroup)
         for file in group.inputs
         for position in rows.get(file.path, row_map.NOTHING).masked.tolist()
     }
-    return set(BACK) if dead & table.rows() else set()
+    return set(BACK) if dead & table.meant() else set()
 
 
 def converted(result: RewriteFinished) -> set[str]:
@@ -105,7 +105,7 @@ def converted(result: RewriteFinished) -> set[str]:
     return {file.path for group in result.groups if group.converts for file in group.inputs}
 
 
-def off_branch(table: Table, result: RewriteFinished) -> bool:
+def off_branch(table: LabTable, result: RewriteFinished) -> bool:
     """History shows that the branch does not come from the rewrite's start."""
     loaded = table.loaded
     line = list(loaded.ancestors(loaded.head_id(MAIN)))
@@ -114,7 +114,9 @@ def off_branch(table: Table, result: RewriteFinished) -> bool:
     return known and start not in {one.snapshot_id for one in line}
 
 
-def hazardous(table: Table, result: RewriteFinished, found: Expected, since: Sequence[str]) -> bool:
+def hazardous(
+    table: LabTable, result: RewriteFinished, found: Expected, since: Sequence[str]
+) -> bool:
     """A later equality delete is there, and the rewrite cannot be cut in two: it has a single
     group, or none with outputs that position deletes left alone."""
     number, scope = result.start_sequence_number, result.scope

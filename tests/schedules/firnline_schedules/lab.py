@@ -8,19 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from firnline_domain.identity import Scope
+from firnline_iceberg.outputs.names import TaskRun
 
 from firnline_schedules import writers
 from firnline_schedules.deliveries import CONVERTED, converted
 from firnline_schedules.ground import Ground
 from firnline_schedules.oracle import Broken, look_around, nothing_left, says_the_same, shows
-from firnline_schedules.rows import MAIN
-from firnline_schedules.table import Kind, Memory, Table
+from firnline_schedules.table import Kind, LabTable, Memory
 from firnline_schedules.verdicts import Look, Task, judged, look
-from firnline_schedules.worker import RIGHT, Order, Wrong, rewrite
 from firnline_schedules.writers import WRITERS
+from tests.kit.lake.rows import MAIN
+from tests.kit.lake.worker import RIGHT, Rewrite, Wrong
 
 MOST_TASKS = 2
 MOST_DELIVERIES = 2  # of one task
+ROWS_PER_OUTPUT = 2  # so that most groups write several files
+MERGED = 2  # files of a merge
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Lab:
     def __post_init__(self) -> None:
         self.ground.storage.made.clear()
         self.ground.storage.gone.clear()
-        self.table = Table(self.ground, self.kind)
+        self.table = LabTable(self.ground, self.kind)
         self.tasks: dict[str, Task] = {}
         self.words: tuple[str, ...] = ()
         writers.base(self.table)
@@ -141,10 +144,21 @@ class Lab:
         sort, _, fault = word.partition("!")
         name = "AB"[len(self.tasks)]
         scope = Scope(1, '["b"]') if sort == "start.b" else self.kind.scope
-        groups, merge, converts = 1 + (sort == "start.2"), sort == "start.m", sort == "start.c"
-        order = Order(scope, groups, merge, converts)
-        result = rewrite(self.table, f"task{name}", order, FAULTS[fault])
-        self.tasks[name] = Task(result, not fault)
+        found = self.table.live().files_of_scope(scope)
+        oldest = min(found, key=lambda one: one.data.sequence_number).data.path
+        rewrite = Rewrite(
+            self.table,
+            TaskRun(self.table.name.uuid, f"task{name}", 1, "cafe0000"),
+            scope,
+            groups=1 + (sort == "start.2"),
+            oldest=MERGED if sort == "start.m" else None,
+            converted=[oldest] if sort == "start.c" else [],
+            rows_per_output=ROWS_PER_OUTPUT,
+            lists_outputs=True,
+            wrong=FAULTS[fault],
+            written=self.table.memory.files,
+        )
+        self.tasks[name] = Task(rewrite.finish(), not fault)
 
     # ---- deliveries
 
@@ -182,15 +196,13 @@ class Lab:
 
     def _commits(self, before: Look, fresh: bool) -> None:
         """New snapshots only where an event tells of a commit; each shows the same rows."""
-        loaded, rows = self.table.loaded, self.table.rows()
+        loaded, rows = self.table.loaded, before.rows
         new = {one.snapshot_id for one in loaded.snapshots} - before.snapshots
         stays = loaded.head(MAIN).snapshot_id == before.head
         if bool(new) is not fresh or stays is fresh:
             raise Broken(f"{len(new)} new snapshots, commits told of: {fresh}")
         for snapshot_id in new:
             shows(self.table, snapshot_id, rows)
-            model = self.table.memory.model.moved(MAIN, snapshot_id, rows)
-            self.table.memory = replace(self.table.memory, model=model)
 
 
 FAULTS: dict[str, Wrong] = {

@@ -14,8 +14,8 @@ from firnline_domain.records.results import RewriteFinished
 
 from firnline_schedules.deliveries import Expected, expected, yields_to
 from firnline_schedules.oracle import Broken, Said, said
-from firnline_schedules.rows import MAIN
-from firnline_schedules.table import Table
+from firnline_schedules.table import LabTable
+from tests.kit.lake.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,10 @@ class Look:
     head: int
     snapshots: frozenset[int]
     said: Said
+    rows: Rows
 
 
-def look(table: Table, tasks: Tasks, names: str) -> Look:
+def look(table: LabTable, tasks: Tasks, names: str) -> Look:
     """`names`: of the tasks that are delivered together."""
     found = dict[str, Expected]()
     with table.still():
@@ -60,7 +61,7 @@ def look(table: Table, tasks: Tasks, names: str) -> Look:
             for earlier, ought in list(found.items())[:-1]:
                 yields_to(found[name], task.result, ought, tasks[earlier].result)
         snapshots = frozenset(one.snapshot_id for one in table.loaded.snapshots)
-        return Look(found, table.loaded.head(MAIN).snapshot_id, snapshots, said(table))
+        return Look(found, table.head, snapshots, said(table), table.meant())
 
 
 def judged(task: Task, ought: Expected, event: Any, counts: Counter[str]) -> tuple[Task, bool]:

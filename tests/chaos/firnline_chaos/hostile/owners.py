@@ -32,7 +32,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 
 from firnline_chaos.catalog_proxy import Answer, Gate
 from firnline_chaos.tables import PROPERTIES
-from tests.kit.table_writer import FileWriter, TableWriter, local, numbered
+from tests.kit.lake.writer import FileWriter, TableWriter, local, numbered
 
 NAMESPACE = "hostile_owners"
 COLUMNS = numbered({"id": (1, pa.int64()), "v": (2, pa.string()), "p": (3, pa.string())})

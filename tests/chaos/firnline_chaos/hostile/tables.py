@@ -14,7 +14,7 @@ import requests
 from firnline_iceberg.outputs.names import LIST_SUFFIX, TaskRun
 from firnline_iceberg.storage.paths import PREFIX
 
-from tests.kit.table_writer import local
+from tests.kit.lake.writer import local
 
 NAMESPACE = "hostile"
 NUMBERS = ("0", "-1", "1", "1e309", "NaN", "", " ", "9" * 30, "1_000", "0x10", "\u0661", "\xff")

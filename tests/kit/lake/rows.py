@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from firnline_domain.records.parts.summaries import TASK_ID
-from pyiceberg.table.snapshots import Operation
+from firnline_iceberg.table.loaded_table import LoadedTable
+from pyiceberg.table.snapshots import Operation, Summary
 
-MARKER = "chaos.write"  # snapshot property of every writer's commit
+MARKER = "tests.write"  # snapshot property of every writer's commit
+MAIN = "main"
 EVERYTHING = "*"
 MODULUS = 1_000_003
 Place = tuple[int, str]  # spec id and partition text: where a row lies for ever
@@ -26,9 +28,9 @@ class Row(NamedTuple):
 
     version: int
     key: int | None
-    p: str
+    p: str | None
     place: Place
-    top: int
+    top: int = 3
 
 
 Rows = frozenset[Row]
@@ -93,6 +95,12 @@ def _drops(summary: Mapping[str, str]) -> bool:
     return is_delete and int(summary.get("deleted-data-files", 0)) > 0
 
 
+def _summary(found: Summary | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    return {"operation": found.operation.value, **found.additional_properties}
+
+
 class Unseen(Exception):
     """The model has not seen a snapshot, or not what its commit meant."""
 
@@ -131,6 +139,19 @@ class Lineage:
         with self._lock:
             for one in snapshots:
                 self._take(one)
+
+    def observe_table(self, table: LoadedTable) -> None:
+        """See `observe`."""
+        self.observe(
+            {
+                "snapshot-id": one.snapshot_id,
+                "parent-snapshot-id": one.parent_snapshot_id,
+                "manifest-list": one.manifest_list,
+                "summary": _summary(one.summary),
+            }
+            for one in table.snapshots
+            if one.snapshot_id not in self._nodes
+        )
 
     def _take(self, shown: Mapping[str, Any]) -> None:
         left: Mapping[str, Any] | None = shown

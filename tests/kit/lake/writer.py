@@ -150,21 +150,9 @@ class TableWriter:
             change.appendFile(self.java_file(table, file))
         return change
 
-    def row_delta(
-        self,
-        rows: Iterable[File] = (),
-        deletes: Iterable[File] = (),
-        removed: Iterable[File] = (),
-        ref: str = MAIN,
-        read_at: int | None = None,
-        must_exist: Sequence[str] = (),
-    ) -> None:
-        """Add data files and delete files, and take the delete files `removed` out.
-
-        `read_at`: the snapshot that the statement has read; `must_exist`: paths of data files that
-        must still be live when it commits. Raises Py4JJavaError where they are not.
-        """
-        self.planned_row_delta(rows, deletes, removed, ref, read_at, must_exist).commit()
+    def row_delta(self, *files: Iterable[File], **how: Any) -> None:
+        """See `planned_row_delta`."""
+        self.planned_row_delta(*files, **how).commit()
 
     def planned_row_delta(
         self,
@@ -175,7 +163,11 @@ class TableWriter:
         read_at: int | None = None,
         must_exist: Sequence[str] = (),
     ) -> Any:
-        """See `row_delta`."""
+        """Add data files and delete files, and take the delete files `removed` out.
+
+        `read_at`: the snapshot that the statement has read; `must_exist`: paths of data files that
+        must still be live when it commits. Raises Py4JJavaError where they are not.
+        """
         table = self.load()
         change = table.newRowDelta().toBranch(ref)
         for file in rows:
@@ -193,7 +185,11 @@ class TableWriter:
             change.validateDataFilesExist(paths)
         return change
 
-    def delete(self, *files: File, ref: str = MAIN, must_exist: bool = False) -> None:
+    def delete(self, *files: File, **how: Any) -> None:
+        """See `planned_delete`."""
+        self.planned_delete(*files, **how).commit()
+
+    def planned_delete(self, *files: File, ref: str = MAIN, must_exist: bool = False) -> Any:
         """Take data files out. `must_exist`: raises Py4JJavaError if one has gone, else its rows
         stay where a rewrite has put them."""
         table = self.load()
@@ -202,7 +198,7 @@ class TableWriter:
             change = change.validateFilesExist()
         for file in files:
             change.deleteFile(self.java_file(table, file))
-        change.commit()
+        return change
 
     def rewrite(
         self,

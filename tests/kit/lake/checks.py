@@ -11,8 +11,8 @@ from firnline_domain.commits import conflicts
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
 
-from tests.kit.commit_scenario import CommitScenario, file_names_of
-from tests.kit.table_writer import local
+from tests.kit.lake.scenario import CommitScenario, file_names_of
+from tests.kit.lake.writer import local
 
 
 def handled(committer: Committer, result: RewriteFinished) -> Any:
