@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from firnline_chaos.files import writing
 from firnline_chaos.stored_files import StoredFiles
 
+from tests.kit.lake.table import Table
 from tests.kit.lake_catalog import LakeCatalog, Rules
 from tests.kit.s3_server import Keys, S3Server
 from tests.kit.throttling import ThrottledStore, throttling
@@ -93,12 +93,6 @@ def test_files_of_a_bucket_are_found_where_the_store_keeps_them(tmp_path: Path) 
 
 
 def test_a_local_table_is_written_past_its_file_io(tmp_path: Path) -> None:
-    class Metadata:
-        location = tmp_path.as_uri()
-
-    class Table:
-        metadata, io = Metadata(), None
-
-    place = f"{tmp_path.as_uri()}/data/x"
-    writing(cast(Any, Table())).store(place, b"x")
+    nothing: Any = None
+    Table(nothing, nothing, nothing, nothing).store(f"{tmp_path.as_uri()}/data/x", b"x")
     assert (tmp_path / "data/x").read_bytes() == b"x"

@@ -12,7 +12,6 @@ from firnline_iceberg.metadata.manifest_reader import Detail
 from firnline_iceberg.scan.planning import live_entries
 from firnline_iceberg.table.loaded_table import LoadedTable
 
-from firnline_chaos.files import body_of
 from tests.kit.lake.rows import Lineage, Unseen
 
 ID = 1  # field id; of fewer values than a sketch keeps, so its count is exact
@@ -54,7 +53,8 @@ def _partitions(table: LoadedTable, one: Any) -> Iterator[str]:
         return
     live = live_entries(table, one.snapshot_id, Detail.COUNTS)
     records = [entry.records for entry in live if isinstance(entry, DataFileEntry)]
-    told = pq.read_table(pa.BufferReader(body_of(table, one.statistics_path)))
+    with table.io.new_input(one.statistics_path).open() as source:
+        told = pq.read_table(pa.BufferReader(source.read()))
     names = ("data_file_count", "data_record_count")
     found = [sum(told.column(name).to_pylist()) for name in names]
     if found != [len(records), sum(records)]:

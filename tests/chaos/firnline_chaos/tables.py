@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from firnline_domain.identity import TableName
+
+from tests.kit.lake.table import create_table
 
 NAMESPACE = "chaos"
 COLUMNS = ((1, "id", "long"), (2, "v", "long"), (3, "p", "string"), (4, "n", "int"))
@@ -139,23 +142,5 @@ def of_nessie(kind: Kind) -> Kind:
 
 def create(jvm: Any, catalog: Any, kind: Kind) -> None:
     """Make an empty table, by Iceberg's Java API."""
-    iceberg = jvm.org.apache.iceberg
-    fields = [
-        {"id": number, "name": name, "required": False, "type": sort}
-        for number, name, sort in COLUMNS
-    ]
-    schema = iceberg.SchemaParser.fromJson(
-        json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
-    )
-    spec = iceberg.PartitionSpec.builderFor(schema)
-    built = (spec.identity("p") if kind.partitioned else spec).build()
-    given = jvm.java.util.HashMap()
-    for key, value in kind.properties.items():
-        given.put(key, value)
-    catalog.createTable(identifier(jvm, kind.name), schema, built, given)
-
-
-def identifier(jvm: Any, name: str) -> Any:
-    """Java's name of a table of ours."""
-    text = json.dumps({"namespace": [NAMESPACE], "name": name})
-    return jvm.org.apache.iceberg.catalog.TableIdentifierParser.fromJson(text)
+    name = TableName("", (NAMESPACE,), kind.name)
+    create_table(jvm, catalog, name, kind.partitioned, COLUMNS, **kind.properties)

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_iceberg.connection.connection import CatalogConnection
-from firnline_iceberg.java.api import rest_catalog
+from firnline_iceberg.java.api import load_table, rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_iceberg.metadata.avro_reader import MetadataFileGone
 from firnline_iceberg.table.catalog_client import Tables
 from py4j.protocol import Py4JJavaError
 
 from firnline_chaos.plan import Write
-from firnline_chaos.tables import KINDS, NAMESPACE, identifier
+from firnline_chaos.tables import KINDS, NAMESPACE
 from firnline_chaos.writes import WRITES, NothingToDo, Turn
 from tests.kit.lake.rows import Lineage
 
@@ -90,7 +90,8 @@ class Writer:
     def _try(self, write: Write, number: int) -> Done:
         marker = f"{write.number}.{number}"
         try:
-            WRITES[write.kind](self._turn(write, marker))
+            turn = self._turn(write, marker)
+            turn.send(WRITES[write.kind](turn))
         except NothingToDo as nothing:
             return Done(write, "nothing", number, str(nothing))
         except (RetryLater, TaskRefused, MetadataFileGone, OSError) as error:
@@ -104,7 +105,7 @@ class Writer:
         table = self._tables.load_named((NAMESPACE,), write.table)
         lineage = self._book.lineages[write.table]
         lineage.observe_table(table)
-        java = self.catalog.loadTable(identifier(self.jvm, write.table))
+        java = load_table(self.jvm, self.catalog, table.identity)
         return Turn(
             self.jvm, java, table, BY_NAME[write.table], lineage, marker,
             random.Random(f"{write.dice}/{marker}"), self._book.versions, write.hold_s,

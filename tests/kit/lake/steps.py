@@ -14,7 +14,7 @@ from typing import Any
 from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 
-from tests.kit.lake.rows import MAIN, MARKER, Change, Lineage, Place, Row
+from tests.kit.lake.rows import EVERYTHING, MAIN, MARKER, Change, Lineage, Place, Row
 from tests.kit.lake.table import Table
 
 _markers = itertools.count(1)
@@ -40,11 +40,11 @@ class Planned:
 # ---- rows come and go
 
 
-def append(table: Table, rows: Sequence[Row], ref: str = MAIN) -> Planned:
-    """A file per place."""
-    places = dict.fromkeys(row.place for row in rows)
-    files = [table.data_file([row for row in rows if row.place == one]) for one in places]
-    return Planned(table.writer.planned_append(*files, ref=ref), Change(tuple(rows)))
+def append(table: Table, *files: Sequence[Row], ref: str = MAIN) -> Planned:
+    """Rows, in these files."""
+    made = [table.data_file(rows) for rows in files]
+    change = Change(tuple(row for rows in files for row in rows))
+    return Planned(table.writer.planned_append(*made, ref=ref), change)
 
 
 def upsert(
@@ -122,6 +122,32 @@ def remove(table: Table, *files: DataFileEntry, must_exist: bool = False) -> Pla
     return Planned(
         table.writer.planned_delete(*files, must_exist=must_exist), Change(killed=killed)
     )
+
+
+def overwrite(table: Table, rows: Sequence[Row], p: str | None) -> Planned:
+    """INSERT OVERWRITE of a partition, or of everything."""
+    make = table.jvm.org.apache.iceberg.expressions.Expressions
+    java = table.java
+    rule = make.alwaysTrue() if p is None else make.equal("p", p)
+    pending = java.newOverwrite().overwriteByRowFilter(rule)
+    pending.addFile(table.writer.java_file(java, table.data_file(rows)))
+    return Planned(pending, Change(tuple(rows), cleared=EVERYTHING if p is None else p))
+
+
+def copy_on_write(
+    table: Table, file: DataFileEntry, killed: frozenset[int], left: Sequence[Row]
+) -> Planned:
+    """A DELETE on copy-on-write: the file's other rows go into a new file."""
+    java, filed = table.java, table.writer.java_file
+    pending = java.newOverwrite().deleteFile(filed(java, file))
+    if left:
+        pending.addFile(filed(java, table.data_file(left)))
+    pending.validateFromSnapshot(table.head)
+    pending.conflictDetectionFilter(
+        table.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+    )
+    pending.validateNoConflictingDeletes()
+    return Planned(pending, Change(killed=killed))
 
 
 # ---- refs and history

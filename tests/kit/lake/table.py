@@ -30,14 +30,17 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 
 from tests.kit.lake import rows as model
+from tests.kit.lake.rows import value_of
 from tests.kit.lake.writer import FileWriter, Place, TableWriter, local, numbered, store_locally
 
-COLUMNS = numbered({"id": (1, pa.int64()), "v": (2, pa.int64()), "p": (3, pa.string())})
-KEY = pa.schema([COLUMNS.field("id")])
+COLUMNS = ((1, "id", "long"), (2, "v", "long"), (3, "p", "string"))
+ARROW = {"long": pa.int64(), "int": pa.int32(), "string": pa.string()}
+KEY = numbered({"id": (1, pa.int64())})
+Columns = Sequence[tuple[int, str, str]]  # field id, name, type
 Row = tuple[int, int]  # id, v
 Shown = tuple[int | None, int | None, str | None]  # id, v, p
 Mark = tuple[str, int]  # data file, position
-_SHOWN = re.compile(r"Record\((-?\d+|null), (-?\d+|null), (\w+)")
+_SHOWN = re.compile(r"Record\((-?\d+|null), (-?\d+|null), ([^,)]+)")
 _orders = itertools.count(1)
 
 
@@ -52,11 +55,7 @@ def create_table(
     catalog: Any,
     name: TableName,
     partitioned: bool,
-    columns: Sequence[tuple[int, str, str]] = (
-        (1, "id", "long"),
-        (2, "v", "long"),
-        (3, "p", "string"),
-    ),
+    columns: Columns = COLUMNS,
     **properties: str,
 ) -> TableName:
     """An empty v2 table, partitioned by identity(p) or not; its name with its uuid."""
@@ -122,6 +121,11 @@ class Table:
         return self.tables.load(self.name)
 
     @property
+    def columns(self) -> Columns:
+        """Of the files that its writers write."""
+        return COLUMNS
+
+    @property
     def head(self) -> int:
         return self.loaded.head(MAIN).snapshot_id
 
@@ -177,8 +181,10 @@ class Table:
 
     def data_file(self, rows: Sequence[model.Row], path: str | None = None) -> str:
         """A data file of rows of one place, as JSON."""
-        listed = [{"id": r.key, "v": r.version, "p": r.p} for r in rows]
-        return self.files.data(path or self.new_path(), listed, COLUMNS, rows[0].place)
+        columns = self.columns
+        listed = [{name: value_of(row, number) for number, name, _ in columns} for row in rows]
+        schema = numbered({name: (number, ARROW[kind]) for number, name, kind in columns})
+        return self.files.data(path or self.new_path(), listed, schema, rows[0].place)
 
     def data(self, rows: Iterable[Row], p: str | None = None, path: str | None = None) -> str:
         """A data file, as JSON."""
