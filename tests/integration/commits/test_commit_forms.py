@@ -19,10 +19,10 @@ from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.commit import java_commits
 from firnline_iceberg.commit.java_commits import JavaCommits
-from firnline_iceberg.scan.planning import live_files
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.kit.lake.checks import handled, without
+from tests.kit.lake.checks import handled
+from tests.kit.lake.guards import Guard, cases, removed
 from tests.kit.lake.writer import described, local
 
 pytestmark = pytest.mark.stack
@@ -38,78 +38,38 @@ def refused(committer: Committer, result: RewriteFinished, reason: ConflictReaso
     assert event.reason is reason, event.detail
 
 
-# ---- the same file twice
+# ---- the same file twice: appended again, as `add_files` does that is run twice
 
 
-def again(table: Table, path: str) -> None:
-    """The live data file is appended a second time, as `add_files` does that is run twice."""
-    entry = next(one for one in live_files(table.loaded, table.head).data if one.path == path)
-    table.writer.append(described(table.place(), path, entry.bytes, entry.records))
+NO_DUPLICATES = removed(conflicts.no_duplicates)
+NO_SECOND_LOOK = (post_commit_check, "needed_but_removed", lambda *_: None)
+GUARDS = [
+    # Each entry in a group of its own: the second group is lost, and the first removes both.
+    Guard(
+        "data file twice", "append 1 2 | again f1 | append 3 | rewrite groups=2",
+        ConflictReason.DUPLICATE_FILES, "1 1 2 2 3", "1 2 3", (NO_DUPLICATES,),
+    ),
+    Guard(
+        "data file once more meanwhile", "append 1 2 | append 3 | rewrite | again f1",
+        ConflictReason.DUPLICATE_FILES, "1 1 2 2 3", "1 2 3", (NO_DUPLICATES,),
+    ),
+    # The older entry applies to nothing any more; removed by its path, it takes the younger
+    # along, which a row of later needs.
+    Guard(
+        "delete file twice",
+        "append 9:9 p=b | append 1 2 p=a | eq_delete 1 p=a"
+        " | rewrite p=a | append 1:2 p=a | again f3",
+        ConflictReason.DUPLICATE_FILES, "2 9:9", "1:2 2 9:9", (NO_DUPLICATES, NO_SECOND_LOOK), True,
+    ),
+]  # fmt: skip
 
 
-TWICE = [(1, 1), (1, 1), (2, 1), (2, 1), (3, 1)]
-
-
-@GUARDED
-def test_a_data_file_twice(
-    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+@cases(GUARDS)
+def test_a_guard(
+    make_table: Any, committer: Committer, guard: Guard, guarded: bool, monkeypatch: Any
 ) -> None:
-    """Each entry in a group of its own: the second group is lost, and the first removes both."""
-    again(table, table.append((1, 1), (2, 1)))
-    table.append((3, 1))
-    assert table.rows() == TWICE
-    result = table.rewrite(groups=2)
-    if guarded:
-        refused(committer, result, ConflictReason.DUPLICATE_FILES)
-        assert table.rows() == TWICE
-    else:
-        without(monkeypatch, conflicts.no_duplicates)
-        handled(committer, result)
-        assert table.rows() == [(1, 1), (2, 1), (3, 1)]
-
-
-@GUARDED
-def test_a_data_file_that_comes_once_more_while_it_is_rewritten(
-    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = table.append((1, 1), (2, 1))
-    table.append((3, 1))
-    result = table.rewrite()
-    again(table, path)
-    if guarded:
-        refused(committer, result, ConflictReason.DUPLICATE_FILES)
-        assert table.rows() == TWICE
-    else:
-        without(monkeypatch, conflicts.no_duplicates)
-        handled(committer, result)
-        assert table.rows() == [(1, 1), (2, 1), (3, 1)]
-
-
-@GUARDED
-def test_a_delete_file_twice(
-    make_table: Any, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The older entry applies to nothing any more; removed by its path, it takes the younger
-    along, which a row of later needs."""
-    table = make_table(partitioned=True)
-    table.append((9, 9), p="b")
-    table.append((1, 1), (2, 1), p="a")
-    path = table.delete_ids(1, scope=table.scope("a"))
-    result = table.rewrite("a")
-    table.append((1, 2), p="a")
-    size = local(path).stat().st_size
-    place = table.place(table.scope("a"))
-    text = described(place, path, size, 1, "equality-deletes", equality_ids=[1])
-    table.writer.row_delta(deletes=[text])
-    assert table.rows() == [(2, 1), (9, 9)]
-    if guarded:
-        refused(committer, result, ConflictReason.DUPLICATE_FILES)
-        assert table.rows() == [(2, 1), (9, 9)]
-    else:
-        without(monkeypatch, conflicts.no_duplicates)
-        monkeypatch.setattr(post_commit_check, "needed_but_removed", lambda *_: None)
-        handled(committer, result)
-        assert (1, 2) in table.rows()
+    """Each refuses, and without it the wrong rows show."""
+    guard.check(make_table, committer, monkeypatch, guarded)
 
 
 # ---- format version, schema, name mapping
@@ -152,7 +112,7 @@ def test_a_result_of_v2_in_a_table_of_v3(
         refused(committer, result, ConflictReason.FORMAT_CHANGED)
         assert row_ids(table) == before
     else:
-        without(monkeypatch, conflicts.form_kept)
+        monkeypatch.setattr(*removed(conflicts.form_kept))
         handled(committer, result)
         assert row_ids(table) != before
 
@@ -211,7 +171,7 @@ def test_a_column_that_was_dropped_when_it_was_planned_and_is_there_again(
         assert isinstance(handled(committer, table.rewrite()), RewriteCommitted)
         assert table.rows() == WHOLE
     else:
-        without(monkeypatch, conflicts.form_kept)
+        monkeypatch.setattr(*removed(conflicts.form_kept))
         handled(committer, result)
         assert table.rows() == EMPTY
 
@@ -254,7 +214,7 @@ def test_a_column_that_is_mapped_since_it_was_planned(
         refused(committer, result, ConflictReason.SCHEMA_CHANGED)
         assert rows() == WHOLE
     else:
-        without(monkeypatch, conflicts.form_kept)
+        monkeypatch.setattr(*removed(conflicts.form_kept))
         handled(committer, result)
         assert rows() == EMPTY
 

@@ -19,11 +19,67 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_domain.version import VERSION
 from pyiceberg.catalog.rest import RestCatalog
 
-from tests.kit.lake.checks import handled, without
+from tests.kit.lake.checks import handled
+from tests.kit.lake.guards import Guard, Removal, cases, removed
+from tests.kit.lake.script import Script
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
+
+
+NO_HAZARD: Removal = (commit_plan, "lost_deletes", lambda *_: ())
+NO_SECOND_LOOK: Removal = (post_commit_check, "needed_but_removed", lambda *_: None)
+SCHEDULE = "append 1 2 | append 3 | rewrite groups={} | eq_delete 1 | append 4"
+GUARDS = [
+    # Unpartitioned, whole-table rewrite, concurrent equality delete, then another commit.
+    Guard(
+        "issue 10312", SCHEDULE.format(1), ConflictReason.HAZARD_10312, "2 3 4", "1 2 3 4",
+        (NO_HAZARD, NO_SECOND_LOOK),
+    ),
+    # Nothing concurrent: written at M = 2, while delete 3 and append 4 exist already.
+    Guard(
+        "merge number (H1)", "append 1 | append 2 3 | eq_delete 1 | append 4 | rewrite number=2",
+        ConflictReason.HAZARD_10312, "2 3 4", "1 2 3 4", (NO_HAZARD, NO_SECOND_LOOK),
+    ),
+    # Repair-start hazard (H4). Without a row map there is nothing to repair it with.
+    Guard(
+        "new position delete", "append 1 2 | rewrite map=none | pos_delete f1 0",
+        ConflictReason.NEW_POSITION_DELETES, "2",
+    ),
+    # History-only hazard (H8): Java's own validation looks at history, and the start is expired.
+    Guard(
+        "new position delete without history",
+        "append 1 2 | rewrite map=none | pos_delete f1 0 | append 3 | expire",
+        ConflictReason.NEW_POSITION_DELETES, "2 3", "1 2 3",
+        (removed(conflicts.no_position_delete_missed),),
+    ),
+    # Unapplied-delete hazard (H2): its number is above the output's, and yet it will never apply
+    # to the output.
+    Guard(
+        "position delete that a merge leaves behind",
+        "append 1 2 | append 3 | pos_delete f1 0 | rewrite number=2 | unmasked",
+        ConflictReason.NEW_POSITION_DELETES, "2 3", "1 2 3",
+        (removed(conflicts.no_position_delete_missed),),
+    ),
+    Guard(
+        "delete that was rolled back", "append 1 2 | eq_delete 1 | rewrite | rollback s1 | expire",
+        ConflictReason.APPLIED_DELETE_GONE, "1 2", "2",
+        (removed(conflicts.applied_live, conflicts.started_before),),
+    ),
+    Guard(
+        "input that was removed", "append 1 | append 2 | rewrite | remove f1",
+        ConflictReason.INPUTS_GONE, "2",
+    ),
+]  # fmt: skip
+
+
+@cases(GUARDS)
+def test_a_guard(
+    make_table: Any, committer: Committer, guard: Guard, guarded: bool, monkeypatch: Any
+) -> None:
+    """Each refuses, and without it the wrong rows show."""
+    guard.check(make_table, committer, monkeypatch, guarded)
 
 
 def refusal(committer: Committer, result: RewriteFinished) -> ConflictReason:
@@ -32,66 +88,22 @@ def refusal(committer: Committer, result: RewriteFinished) -> ConflictReason:
     return event.reason
 
 
-def no_hazard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_plan, "lost_deletes", lambda *_: ())
-
-
-def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(post_commit_check, "needed_but_removed", lambda *_: None)
+def schedule_10312(table: Table, groups: int = 1) -> RewriteFinished:
+    return Script(table).play(SCHEDULE.format(groups))
 
 
 # ---- issue 10312: the schedule of the issue, and merge-number hazard (H1)
 
 
-def schedule_10312(table: Table, groups: int = 1) -> RewriteFinished:
-    """Unpartitioned, whole-table rewrite, concurrent equality delete, then another commit."""
-    table.append((1, 1), (2, 1))
-    table.append((3, 1))
-    result: RewriteFinished = table.rewrite(groups=groups)
-    table.delete_ids(1)
-    table.append((4, 1))
-    return result
-
-
-def schedule_h1(table: Table) -> RewriteFinished:
-    """Nothing concurrent: written at M = 2, while delete 3 and append 4 exist already."""
-    table.append((1, 1))
-    table.append((2, 1), (3, 1))
-    table.delete_ids(1)
-    table.append((4, 1))
-    result: RewriteFinished = table.rewrite(number=2)
-    return result
-
-
-HAZARDOUS = pytest.mark.parametrize("schedule", [schedule_10312, schedule_h1])
 AFTER = [(2, 1), (3, 1), (4, 1)]
 
 
-@HAZARDOUS
-def test_a_hazardous_rewrite_is_refused(table: Table, committer: Committer, schedule: Any) -> None:
-    result = schedule(table)
-    assert table.rows() == AFTER
-    assert refusal(committer, result) is ConflictReason.HAZARD_10312
-    assert table.rows() == AFTER
-
-
-@HAZARDOUS
-def test_without_both_guards_the_deleted_row_is_back(
-    table: Table, committer: Committer, schedule: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    no_hazard(monkeypatch)
-    no_second_look(monkeypatch)
-    result = schedule(table)
-    assert isinstance(handled(committer, result), RewriteCommitted)
-    assert table.rows() == [(1, 1), *AFTER]
-
-
-@HAZARDOUS
+@pytest.mark.parametrize("guard", GUARDS[:2], ids=lambda one: one.name)
 def test_the_second_look_undoes_what_the_first_guard_let_through(
-    table: Table, committer: Committer, schedule: Any, monkeypatch: pytest.MonkeyPatch
+    table: Table, committer: Committer, guard: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_hazard(monkeypatch)
-    result = schedule(table)
+    monkeypatch.setattr(*NO_HAZARD)
+    result = Script(table).play(guard.script)
     head = table.head
     assert refusal(committer, result) is ConflictReason.HAZARD_10312
     assert table.head == head
@@ -101,7 +113,7 @@ def test_the_second_look_undoes_what_the_first_guard_let_through(
 def test_nothing_is_undone_over_another_commit(
     table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_hazard(monkeypatch)
+    monkeypatch.setattr(*NO_HAZARD)
     result = schedule_10312(table)
     found = post_commit_check.needed_but_removed
 
@@ -132,8 +144,8 @@ def test_two_groups_go_in_two_rewrites_of_one_transaction(
 def test_the_same_two_groups_in_one_rewrite_bring_the_row_back(
     table: Table, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    no_hazard(monkeypatch)
-    no_second_look(monkeypatch)
+    monkeypatch.setattr(*NO_HAZARD)
+    monkeypatch.setattr(*NO_SECOND_LOOK)
     event = handled(committer, schedule_10312(table, groups=2))
     assert len(event.snapshot_ids) == 1
     assert table.rows() == [(1, 1), *AFTER]
@@ -149,61 +161,6 @@ def test_a_steady_upsert_stream_is_not_hazardous(table: Table, committer: Commit
     assert table.rows() == [(1, 3), (2, 1)]
 
 
-# ---- position deletes that the worker did not apply: unapplied-delete (H2), repair-start (H4) and
-# history-only hazard (H8)
-
-
-def test_a_new_position_delete_is_a_conflict(table: Table, committer: Committer) -> None:
-    """Repair-start hazard (H4). Without a row map there is nothing to repair it with."""
-    path = table.append((1, 1), (2, 1))
-    result = replace(table.rewrite(), row_map=None)
-    table.delete_rows(path, 0)
-    assert refusal(committer, result) is ConflictReason.NEW_POSITION_DELETES
-    assert table.rows() == [(2, 1)]
-
-
-@pytest.mark.parametrize("guarded", [True, False])
-def test_it_is_seen_in_the_state_when_history_is_gone(
-    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """History-only hazard (H8): Java's own validation looks at history, and the start is
-    expired."""
-    path = table.append((1, 1), (2, 1))
-    result = replace(table.rewrite(), row_map=None)
-    table.delete_rows(path, 0)
-    table.append((3, 1))
-    table.expire_all_but_heads()
-    if guarded:
-        assert refusal(committer, result) is ConflictReason.NEW_POSITION_DELETES
-        assert table.rows() == [(2, 1), (3, 1)]
-    else:
-        without(monkeypatch, conflicts.no_position_delete_missed)
-        handled(committer, result)
-        assert (1, 1) in table.rows()
-
-
-@pytest.mark.parametrize("guarded", [True, False])
-def test_a_merge_may_not_leave_a_position_delete_behind(
-    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unapplied-delete hazard (H2): its number is above the output's, and yet it will never apply
-    to the output."""
-    path = table.append((1, 1), (2, 1))
-    table.append((3, 1))
-    table.delete_rows(path, 0)
-    result = table.rewrite(number=2)
-    kept = replace(
-        result, applied_deletes=(), groups=tuple(table.unmasked(g) for g in result.groups)
-    )
-    if guarded:
-        assert refusal(committer, kept) is ConflictReason.NEW_POSITION_DELETES
-        assert table.rows() == [(2, 1), (3, 1)]
-    else:
-        without(monkeypatch, conflicts.no_position_delete_missed)
-        handled(committer, kept)
-        assert (1, 1) in table.rows()
-
-
 def test_an_expired_start_does_not_stop_a_commit(table: Table, committer: Committer) -> None:
     """History-only hazard (H8): everything needed stands in the head's state."""
     table.append((1, 1), (2, 1))
@@ -217,27 +174,7 @@ def test_an_expired_start_does_not_stop_a_commit(table: Table, committer: Commit
     assert table.rows() == [(2, 1), (3, 1), (4, 1)]
 
 
-# ---- rollbacks, removed inputs, specs
-
-
-@pytest.mark.parametrize("guarded", [True, False])
-def test_a_delete_that_was_rolled_back_must_not_stay_applied(
-    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table.append((1, 1), (2, 1))
-    before = table.head
-    table.delete_ids(1)
-    result = table.rewrite()
-    table.roll_back(before)
-    table.expire_all_but_heads()
-    assert table.rows() == [(1, 1), (2, 1)]
-    if guarded:
-        assert refusal(committer, result) is ConflictReason.APPLIED_DELETE_GONE
-        assert table.rows() == [(1, 1), (2, 1)]
-    else:
-        without(monkeypatch, conflicts.applied_live, conflicts.started_before)
-        handled(committer, result)
-        assert table.rows() == [(2, 1)]
+# ---- rollbacks, specs
 
 
 def test_a_start_off_the_branch_is_refused(table: Table, committer: Committer) -> None:
@@ -252,15 +189,6 @@ def test_a_start_off_the_branch_is_refused(table: Table, committer: Committer) -
     changed = replace(result, groups=(alone,))
     assert refusal(committer, changed) is ConflictReason.START_NOT_ANCESTOR
     assert table.rows() == [(1, 1)]
-
-
-def test_removed_inputs_do_not_come_back(table: Table, committer: Committer) -> None:
-    path = table.append((1, 1))
-    table.append((2, 1))
-    result = table.rewrite()
-    table.remove(path)
-    assert refusal(committer, result) is ConflictReason.INPUTS_GONE
-    assert table.rows() == [(2, 1)]
 
 
 @pytest.mark.parametrize("guarded", [True, False])
@@ -290,7 +218,7 @@ def test_outputs_of_another_spec_are_refused(
         assert isinstance(handled(committer, table.rewrite("a")), RewriteCommitted)
         assert table.rows() == [(2, 1), (9, 9)]
     else:
-        without(monkeypatch, conflicts.partition_kept)
+        monkeypatch.setattr(*removed(conflicts.partition_kept))
         handled(committer, changed)
         assert (1, 1) in table.rows()
 
@@ -351,7 +279,7 @@ def test_one_number_for_both_lets_an_old_delete_kill_a_newer_row(
 
     monkeypatch.setattr(commit_plan, "_by_sequence_number", lumped)
     monkeypatch.setattr(commit_plan, "spent_deletes", lambda *_: ())
-    no_second_look(monkeypatch)
+    monkeypatch.setattr(*NO_SECOND_LOOK)
     committer.handle([second, first])
     assert table.rows() == [(1, 1), (9, 1)]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from firnline_committer.examine import delete_repair
 from firnline_committer.examine.delete_repair import Repairs
 from firnline_deletes.deletes import position_files
 from firnline_domain.base.values import replace
@@ -22,6 +23,7 @@ from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.commit.pinned_head import PinnedHead
 
 from tests.kit.lake.checks import committed, committed_meanwhile, leftovers, refused
+from tests.kit.lake.guards import Guard, cases
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.lake.scenario.CommitScenario
@@ -114,29 +116,24 @@ def test_a_rewritten_position_delete_is_not_a_lost_one(table: Table, committer: 
     assert table.rows() == [(2, 1), (9, 1)]
 
 
-@pytest.mark.parametrize("guarded", [True, False])
-def test_rows_that_came_back_are_not_masked_for_good(
-    table: Table, committer: Committer, guarded: bool, monkeypatch: pytest.MonkeyPatch
+GUARDS = [
+    # A rollback took the applied position delete away.
+    Guard(
+        "rows that came back",
+        "append 9 | append 1 2 | pos_delete f2 0 | rewrite"
+        " | rollback s2 | pos_delete f2 1 | expire",
+        ConflictReason.APPLIED_POSITION_DELETE_GONE, "1 9", "9",
+        ((delete_repair._Case, "came_back", lambda *_: None),),
+    ),
+]  # fmt: skip
+
+
+@cases(GUARDS)
+def test_a_guard(
+    make_table: Any, committer: Committer, guard: Guard, guarded: bool, monkeypatch: Any
 ) -> None:
-    """A rollback took the applied position delete away."""
-    table.append((9, 1))
-    path = table.append((1, 1), (2, 1))
-    before = table.head
-    table.delete_rows(path, 0)
-    result = table.rewrite()
-    table.roll_back(before)
-    table.delete_rows(path, 1)
-    table.expire_all_but_heads()
-    if guarded:
-        found = refused(table, committer, result)
-        assert found.reason is ConflictReason.APPLIED_POSITION_DELETE_GONE
-        assert table.rows() == [(1, 1), (9, 1)]
-    else:
-        monkeypatch.setattr(
-            "firnline_committer.examine.delete_repair._Case.came_back", lambda *_: None
-        )
-        committer.handle([result])
-        assert table.rows() == [(9, 1)]
+    """Each refuses, and without it the wrong rows show."""
+    guard.check(make_table, committer, monkeypatch, guarded)
 
 
 def test_repaired_from_the_start_java_refuses_it(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from firnline_committer.handlers import CommitterHandlers as Committer
 from firnline_domain.commits import conflicts
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
@@ -35,13 +34,6 @@ def replaces(table: CommitScenario) -> int:
     """Rewrites among the retained snapshots."""
     operations = [one.summary.operation.value for one in table.loaded.snapshots]
     return operations.count("replace")
-
-
-def without(monkeypatch: pytest.MonkeyPatch, *checks: object) -> None:
-    """Take guards out."""
-    left = tuple(check for check in conflicts.CHECKS if check not in checks)
-    assert len(left) == len(conflicts.CHECKS) - len(checks)
-    monkeypatch.setattr(conflicts, "CHECKS", left)
 
 
 def committed(
