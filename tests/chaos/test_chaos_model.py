@@ -57,8 +57,8 @@ def test_only_what_is_in_the_history_counts() -> None:
 
 def test_what_maintenance_drops_is_of_age_in_a_table_that_has_an_age() -> None:
     old, young = row(1), row(2, p="b", place=B)
-    for too_old, left in (("a", {young}), (None, {old, young})):
-        lineage = Lineage(too_old)
+    for dropped, left in ((lambda _: Change(cleared="a"), {young}), (None, {old, young})):
+        lineage = Lineage(dropped)
         lineage.mean("one", Change(added=(old, young)))
         converted, dropped = snapshot(11, 10, task="t"), snapshot(12, 11, task="u")
         converted["summary"] |= {"operation": "delete", "removed-equality-delete-files": "1"}

@@ -32,7 +32,7 @@ from firnline_chaos.lakes import LAKES
 from firnline_chaos.plan import WRITERS, Plan, Write, draw
 from firnline_chaos.reader import Promise, Reader, reader, recount, shown
 from firnline_chaos.storm import Storm
-from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, TOO_OLD, Kind, create
+from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, Kind, create, drop_old
 from firnline_chaos.topics import Topics
 from firnline_chaos.writers import Book, Writer
 from tests.kit.lake.rows import Lineage, Unseen
@@ -274,7 +274,7 @@ def prepared(
 ) -> Iterator[Run]:
     """Everything up, and empty tables. `config`: on that lake, which the hostile tenant has no
     credentials of."""
-    lineages = {kind.name: Lineage(TOO_OLD if kind.ages else None) for kind in KINDS}
+    lineages = {kind.name: Lineage(drop_old if kind.ages else None) for kind in KINDS}
 
     def see(name: str, snapshots: Iterable[Any]) -> None:
         if name in lineages:

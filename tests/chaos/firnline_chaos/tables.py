@@ -8,6 +8,7 @@ from typing import Any
 
 from firnline_domain.identity import TableName
 
+from tests.kit.lake.rows import Change
 from tests.kit.lake.table import create_table
 
 NAMESPACE = "chaos"
@@ -138,6 +139,11 @@ def of_nessie(kind: Kind) -> Kind:
     told = {"vector": "position_delete"}
     writes = {told.get(what, what): n for what, n in kind.writes.items() if what not in OF_HISTORY}
     return replace(kind, version=2, writes=writes, rises=False)
+
+
+def drop_old(_: object) -> Change:
+    """What Firnline has to take out of a table that `ages`, whenever it looks."""
+    return Change(cleared=TOO_OLD)
 
 
 def create(jvm: Any, catalog: Any, kind: Kind) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from firnline_domain.identity import MAIN, TableName
+from firnline_iceberg.commit.rewrite import task_ids
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 
+from firnline_actions.ages import went_of_age
 from firnline_actions.described import Described, statistics_of
-from firnline_actions.history import History, Rows
+from tests.kit.lake.rows import Change, Lineage, Node
 from tests.kit.lake.writer import local
 
 
@@ -27,12 +29,20 @@ class Witness:
     tables: Tables
     spark: Any
     name: TableName
-    history: History
     known: set[str] = field(default_factory=set)
     reached: dict[int, frozenset[str]] = field(default_factory=dict)  # by snapshot
     seen: set[int] = field(default_factory=set)
     read: int = 0
+    table: LoadedTable | None = None  # as it was looked at last
     described: Described = field(default_factory=Described)
+
+    def __post_init__(self) -> None:
+        self.lineage = Lineage(self._dropped)
+
+    def _dropped(self, node: Node) -> Change:
+        assert self.table is not None
+        snapshot = self.table.snapshot(node.snapshot_id)
+        return Change(killed=went_of_age(self.table, snapshot))
 
     def load(self) -> LoadedTable:
         return self.tables.load(self.name)
@@ -43,12 +53,16 @@ class Witness:
 
     def look(self) -> LoadedTable:
         """Raises AssertionError where a snapshot is nobody's, or misses a file."""
-        table = self.load()
-        self.history.fold(table)
+        self.table = table = self.load()
+        self.lineage.observe_table(table)
         for one in table.snapshots:
+            node = self.lineage.nodes[one.snapshot_id]
+            is_ours = bool(task_ids(one.summary, table.identity.uuid))
+            assert is_ours or node.marker, f"snapshot {one.snapshot_id} is nobody's: {one.summary}"
+            self.lineage.rows(one.snapshot_id)
             for path in self._files(table, one):
                 assert Path(path).exists(), f"{path} of snapshot {one.snapshot_id} is gone"
-        self.described.check(table, self.history)
+        self.described.check(table, self.lineage)
         return table
 
     def _files(self, table: LoadedTable, snapshot: Any) -> frozenset[str]:
@@ -81,7 +95,8 @@ class Witness:
         for row in self.spark.sql(" UNION ALL ".join(parts)).collect():
             found[row.at].append((row.u, row.id, row.v))
         for one in ids:
-            wanted = [(u, key, f"v{u}") for u, key in self.history.rows[one].items()]
+            rows = self.lineage.rows(one)
+            wanted = [(row.version, row.key, f"v{row.version}") for row in rows]
             assert_same(found[one], wanted, f"snapshot {one} of {name}")
         self.read += len(ids)
 
@@ -112,7 +127,7 @@ def refs_of(table: LoadedTable) -> Mapping[str, tuple[str, int]]:
 
 
 def assert_refs_kept(
-    before: LoadedTable, after: LoadedTable, history: History, most_kept: int, moved: set[str]
+    before: LoadedTable, after: LoadedTable, lineage: Lineage, most_kept: int, moved: set[str]
 ) -> None:
     """Tags and branches are where they were, but for those that writers have `moved` meanwhile; of
     each branch the newest snapshots are there, as many as its owner keeps."""
@@ -128,21 +143,10 @@ def assert_refs_kept(
         for one in newest:
             assert after.retains(one) or name == MAIN, f"{one} of {name} went too early"
     head = after.head_id(MAIN)
-    line, was = list(_ancestors(history, head)), before.head_id(MAIN)
+    line, was = lineage.ancestors(head), before.head_id(MAIN)
     main = line[:most_kept]
     if was not in line:  # rolled back meanwhile: an expiry has counted from where it was
-        kept = list(_ancestors(history, was))[:most_kept]
+        kept = lineage.ancestors(was)[:most_kept]
         main = [one for one in main if one in kept]
     for one in main:
         assert after.retains(one), f"{one} of main went too early"
-
-
-def _ancestors(history: History, head: int | None) -> Iterable[int]:
-    while head is not None and head in history.rows:
-        yield head
-        head = history.parents[head]
-
-
-def rows_of(history: History, table: LoadedTable, ref: str) -> Rows:
-    head = table.head_id(ref)
-    return history.rows[head] if head is not None else {}

@@ -13,7 +13,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.manifest import DataFileContent, FileFormat
 
 from firnline_actions.ages import days
-from firnline_actions.history import History
+from tests.kit.lake.rows import Lineage
 from tests.kit.lake.writer import local
 
 ID, U = 1, 3  # field ids
@@ -36,7 +36,7 @@ class Described:
 
     seen: set[str] = field(default_factory=set)
 
-    def check(self, table: LoadedTable, history: History) -> None:
+    def check(self, table: LoadedTable, lineage: Lineage) -> None:
         """Raises AssertionError."""
         for one in statistics_of(table):
             path = local(one.statistics_path)
@@ -44,15 +44,15 @@ class Described:
             assert table.retains(one.snapshot_id), f"{path} is of no snapshot"
         for one in table.metadata.statistics:
             if one.statistics_path not in self.seen:
-                self._distinct(one, history)
+                self._distinct(one, lineage)
         for part in table.metadata.partition_statistics:
             if part.statistics_path not in self.seen:
                 _partitions(table, part)
         self.seen |= {one.statistics_path for one in statistics_of(table)}
 
-    def _distinct(self, one: Any, history: History) -> None:
-        rows = history.rows[one.snapshot_id]
-        exact = {ID: len(set(rows.values())), U: len(rows)}
+    def _distinct(self, one: Any, lineage: Lineage) -> None:
+        rows = lineage.rows(one.snapshot_id)
+        exact = {ID: len({row.key for row in rows}), U: len(rows)}
         found = {blob.fields[0]: int(blob.properties["ndv"]) for blob in one.blob_metadata}
         for number in exact.keys() & found.keys():
             assert found[number] == exact[number], (

@@ -20,9 +20,9 @@ from firnline_fuzz.maker import Maker
 from firnline_actions.ages import all_old
 from firnline_actions.checks import Witness, assert_refs_kept
 from firnline_actions.crashes import Catalog, Crash, Fuse
-from firnline_actions.history import History
 from firnline_actions.runs import Runner, all_fine
-from firnline_actions.writers import COLUMNS, Send, Writer
+from firnline_actions.writers import COLUMNS, Writer
+from tests.kit.lake.steps import Planned
 
 TEN_DAYS_S = 10 * 86_400
 STEPS = {
@@ -61,7 +61,7 @@ class Trial:
     rounds: int
 
     def __post_init__(self) -> None:
-        self.rng, self.history = Random(self.seed), History()
+        self.rng = Random(self.seed)
         rng, maker = self.rng, self.ground.maker
         maker.version = rng.choice([2, 2, 3])
         self.most_kept = rng.choice([1, 1, 2, 4])
@@ -88,8 +88,8 @@ class Trial:
                 "commit.retry.min-wait-ms": "10",
             },
         )
-        self.table, self.writer = table, Writer(table, self.history)
-        self.witness = Witness(self.ground.tables, self.ground.spark, table.name, self.history)
+        self.witness = Witness(self.ground.tables, self.ground.spark, table.name)
+        self.table, self.writer = table, Writer(table, self.witness.lineage)
         self.orphans: list[str] = []
         self.tags_wanted = 0
 
@@ -116,7 +116,7 @@ class Trial:
         fine = self._act(action, end)
         after = self._look()
         moved = self.writer.moved
-        assert_refs_kept(before, after, self.history, self.most_kept, moved)
+        assert_refs_kept(before, after, self.witness.lineage, self.most_kept, moved)
         if fine and action == "expire":
             self._nothing_is_left_behind(after)
         if fine and action == "create_tags":
@@ -194,14 +194,14 @@ class Trial:
             sent = self.writer.send(self._planned(self.rng))
             self.ground.told["commits of writers"] += sent
 
-    def _planned(self, rng: Random) -> Send | None:
+    def _planned(self, rng: Random) -> Planned | None:
         if self.table.java.currentSnapshot() is None:
             return self.writer.append(rng)
         ref = MAIN
         if rng.random() < 0.15:
             branches = [name for name, ref in self.table.java.refs().items() if ref.isBranch()]
             ref = rng.choice(sorted(branches))
-        planned: Send | None = getattr(self.writer, _one_of(rng, STEPS))(rng, ref)
+        planned: Planned | None = getattr(self.writer, _one_of(rng, STEPS))(rng, ref)
         return planned
 
     def _time_passes(self) -> None:
@@ -210,7 +210,7 @@ class Trial:
         root = self.witness.root
         (root / "data").mkdir(exist_ok=True)
         run = uuid.UUID(int=self.rng.getrandbits(128))  # a name as Iceberg's writers give them
-        orphan = root / "data" / f"00000-{len(self.history.changes)}-{run}-00001.parquet"
+        orphan = root / "data" / f"00000-{self.writer.numbers}-{run}-00001.parquet"
         orphan.write_bytes(b"left")
         self.orphans.append(str(orphan))
         for path in root.rglob("*"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -16,13 +16,15 @@ from firnline_fuzz.tables import Live, Place, Table, number
 from py4j.protocol import Py4JJavaError
 
 from firnline_actions.ages import day_of, days
-from firnline_actions.history import MARKER, Change, History
+from tests.kit.lake import steps
+from tests.kit.lake.rows import Change, Lineage, Row
+from tests.kit.lake.steps import Planned
 from tests.kit.lake.writer import local
 
 KEYS = 40  # different ones: most upserts meet a row
 COLUMNS = {"id": "long", "p": "int", "u": "long", "v": "string", "d": "date"}
 ID, P, U, D = 1, 2, 3, 5  # field ids
-Send = Callable[[], None]
+EVERYWHERE = (0, "[]")  # its rows go by their key alone
 
 
 def marked(one: Live) -> list[int]:
@@ -50,17 +52,17 @@ class Writer:
     """Knows what it has written. A commit that Iceberg refuses has changed nothing."""
 
     table: Table
-    history: History
+    lineage: Lineage
     numbers: int = 0
     refused: int = 0
     moved: set[str] = field(default_factory=set)  # refs that writers dropped or committed to
 
-    def send(self, commit: Send | None) -> bool:
+    def send(self, planned: Planned | None) -> bool:
         """False where there was nothing to do, or Iceberg has refused it."""
-        if commit is None:
+        if planned is None:
             return False
         try:
-            commit()
+            planned.send(self.lineage)
         except Py4JJavaError as error:
             text = str(error.java_exception)
             if not any(refusal in text for refusal in REFUSALS):
@@ -71,22 +73,22 @@ class Writer:
 
     # ---- rows
 
-    def append(self, rng: Random, ref: str = MAIN) -> Send:
+    def append(self, rng: Random, ref: str = MAIN) -> Planned:
         files, rows = self._new(rng, [rng.randrange(KEYS) for _ in range(rng.randint(1, 5))])
-        return self._sent(files, [], Change(new=rows), ref, [])
+        return self._planned(files, [], Change(rows), ref, [])
 
-    def upsert(self, rng: Random, ref: str = MAIN) -> Send:
+    def upsert(self, rng: Random, ref: str = MAIN) -> Planned:
         keys = set(self._keys(rng))
         files, rows = self._new(rng, sorted(keys))
-        return self._sent(
-            files, self._by_key(keys, ref), Change(frozenset(keys), new=rows), ref, []
-        )
+        change = Change(rows, keys=frozenset(keys), place=EVERYWHERE)
+        return self._planned(files, self._by_key(keys, ref), change, ref, [])
 
-    def erase(self, rng: Random, ref: str = MAIN) -> Send:
+    def erase(self, rng: Random, ref: str = MAIN) -> Planned:
         keys = set(self._keys(rng))
-        return self._sent([], self._by_key(keys, ref), Change(frozenset(keys)), ref, [])
+        change = Change(keys=frozenset(keys), place=EVERYWHERE)
+        return self._planned([], self._by_key(keys, ref), change, ref, [])
 
-    def mark(self, rng: Random, ref: str = MAIN) -> Send | None:
+    def mark(self, rng: Random, ref: str = MAIN) -> Planned | None:
         """Merge-on-read: one or two files of a partition."""
         live = [one for one in self.table.live(ref) if one.rows]
         if not live:
@@ -108,16 +110,15 @@ class Writer:
             deletes = self.table.vectors(merged)
             old = [text for one in chosen for text in one.vectors]
         exist = [one.path for one in chosen]
-        return self._sent([], deletes, Change(gone=gone), ref, old, exist)
+        return self._planned([], deletes, Change(killed=gone), ref, old, exist)
 
-    def overwrite(self, rng: Random, ref: str = MAIN) -> Send | None:
+    def overwrite(self, rng: Random, ref: str = MAIN) -> Planned | None:
         """Some whole files go, as by a DELETE of a partition; what is marked in them, too."""
         live = self.table.live(ref)
         if not live:
             return None
         chosen = rng.sample(live, max(1, len(live) // 3))
         gone = frozenset(u for one in chosen for u in self._numbers_at(one, range(one.rows)))
-        step = self.history.planned(Change(gone=gone))
         java, paths = self.table.java, {one.path for one in chosen}
         change = java.newDelete().toBranch(ref).validateFilesExist()
         tasks = java.newScan().useRef(ref).planFiles()
@@ -125,12 +126,12 @@ class Writer:
             if task.file().location() in paths:
                 change.deleteFile(task.file())
         tasks.close()
-        return change.set(MARKER, str(step)).commit
+        return Planned(change, Change(killed=gone))
 
     def _keys(self, rng: Random) -> list[int]:
         return [rng.randrange(KEYS) for _ in range(rng.randint(1, 6))]
 
-    def _new(self, rng: Random, keys: Iterable[int]) -> tuple[list[Any], dict[int, int]]:
+    def _new(self, rng: Random, keys: Iterable[int]) -> tuple[list[Any], tuple[Row, ...]]:
         places: dict[Place, list[tuple[int, int]]] = defaultdict(list)
         rows = dict[int, int]()
         for key in keys:
@@ -148,7 +149,7 @@ class Writer:
                 for u, k in some
             ]
             files.append(self.table.data_file(full, place, rng))
-        return files, rows
+        return files, tuple(Row(u, key, None, EVERYWHERE) for u, key in rows.items())
 
     def _place(self, key: int, spec_id: int | None = None) -> Place:
         return self.table.place({ID: key, P: key % 3, D: days(day_of(key))}, spec_id)
@@ -171,7 +172,7 @@ class Writer:
         column = pq.read_table(local(one.path), columns=["u"])["u"].to_pylist()
         return [column[position] for position in at]
 
-    def _sent(
+    def _planned(
         self,
         files: list[Any],
         deletes: list[Any],
@@ -179,64 +180,56 @@ class Writer:
         ref: str,
         old: list[str],
         exist: list[str] | None = None,
-    ) -> Send:
-        step, writer = self.history.planned(change), self.table.writer
+    ) -> Planned:
         self.moved.add(ref)
+        writer = self.table.writer
         if not deletes:
-            planned = writer.planned_append(*files, ref=ref)
-        else:
-            head = self.table.java.snapshot(ref)
-            read_at = head.snapshotId() if exist and head is not None else None
-            planned = writer.planned_row_delta(files, deletes, old, ref, read_at, exist or [])
-        return planned.set(MARKER, str(step)).commit
+            return Planned(writer.planned_append(*files, ref=ref), change)
+        head = self.table.java.snapshot(ref)
+        read_at = head.snapshotId() if exist and head is not None else None
+        pending = writer.planned_row_delta(files, deletes, old, ref, read_at, exist or [])
+        return Planned(pending, change)
 
     # ---- refs, schema, specs
 
-    def tag(self, rng: Random, _: str = MAIN) -> Send:
+    def tag(self, rng: Random, _: str = MAIN) -> Planned:
         """Of any snapshot that is there."""
-        java = self.table.java
-        at = rng.choice([one.snapshotId() for one in java.snapshots()])
-        return java.manageSnapshots().createTag(self._ref_name("tag"), at).commit
+        return steps.tag(self.table, self._ref_name("tag"), self._some_snapshot(rng))
 
-    def branch(self, rng: Random, _: str = MAIN) -> Send:
-        java = self.table.java
-        at = rng.choice([one.snapshotId() for one in java.snapshots()])
-        return java.manageSnapshots().createBranch(self._ref_name("branch"), at).commit
+    def branch(self, rng: Random, _: str = MAIN) -> Planned:
+        return steps.branch(self.table, self._ref_name("branch"), self._some_snapshot(rng))
 
-    def drop(self, rng: Random, _: str = MAIN) -> Send | None:
+    def drop(self, rng: Random, _: str = MAIN) -> Planned | None:
         """A tag or a branch."""
-        java = self.table.java
-        refs = {name: ref for name, ref in java.refs().items() if name != MAIN}
-        if not refs:
+        names = sorted({*self.table.java.refs()} - {MAIN})
+        if not names:
             return None
-        name = rng.choice(sorted(refs))
-        change = java.manageSnapshots()
-        self.moved.add(name)
-        return (change.removeTag if refs[name].isTag() else change.removeBranch)(name).commit
+        self.moved.add(name := rng.choice(names))
+        return steps.drop_ref(self.table, name)
 
-    def rollback(self, rng: Random, _: str = MAIN) -> Send | None:
+    def rollback(self, rng: Random, _: str = MAIN) -> Planned | None:
         """Main goes back by one or two commits."""
-        java = self.table.java
-        ancestors = self.table.jvm.org.apache.iceberg.util.SnapshotUtil.currentAncestorIds(java)
-        earlier = list(ancestors)[1:3]
-        if not earlier:
-            return None
-        return java.manageSnapshots().rollbackTo(rng.choice(earlier)).commit
+        snapshots = self.table.jvm.org.apache.iceberg.util.SnapshotUtil
+        earlier = list(snapshots.currentAncestorIds(self.table.java))[1:3]
+        return steps.rollback(self.table, rng.choice(earlier)) if earlier else None
+
+    def _some_snapshot(self, rng: Random) -> int:
+        return rng.choice([one.snapshotId() for one in self.table.java.snapshots()])
 
     def _ref_name(self, kind: str) -> str:
         self.numbers += 1
         return f"{kind}{self.numbers}"
 
-    def evolve(self, rng: Random, _: str = MAIN) -> Send:
+    def evolve(self, rng: Random, _: str = MAIN) -> Planned:
         """A column comes, or one that came goes."""
         extra = [one.name for one in self.table.arrow() if one.name not in COLUMNS]
         change = self.table.java.updateSchema()
         if extra and rng.random() < 0.4:
-            return change.deleteColumn(rng.choice(extra)).commit
+            return Planned(change.deleteColumn(rng.choice(extra)))
         types = self.table.jvm.org.apache.iceberg.types.Types.IntegerType.get()
-        return change.addColumn(f"x{rng.randrange(10**6)}", types).commit
+        return Planned(change.addColumn(f"x{rng.randrange(10**6)}", types))
 
-    def respec(self, rng: Random, _: str = MAIN) -> Send:
+    def respec(self, rng: Random, _: str = MAIN) -> Planned:
         """Partitioned in another way, or not any more."""
         java = self.table.java
         change = java.updateSpec()
@@ -252,4 +245,4 @@ class Writer:
             change = change.addField(expressions.truncate("id", 20))
         elif way == 4:
             change = change.addField(rng.choice([expressions.day, expressions.month])("d"))
-        return change.commit
+        return Planned(change)

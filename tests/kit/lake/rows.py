@@ -8,7 +8,7 @@ whose answer was lost counts if, and only if, its snapshot is there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,7 +60,7 @@ class Change:
         return frozenset(row for row in rows if not self._takes(row)) | set(self.added)
 
     def _takes(self, row: Row) -> bool:
-        if row.version in self.killed or self.cleared in (EVERYTHING, row.p):
+        if row.version in self.killed or (self.cleared and self.cleared in (EVERYTHING, row.p)):
             return True
         if row.key not in self.keys or self.place is None:
             return False
@@ -107,10 +107,10 @@ class Unseen(Exception):
 
 class Lineage:
     """Every snapshot that a table ever had, as far as anybody saw it. Safe for many threads.
-    `too_old`: the `p` of rows that Firnline has to take out of the table, whenever it looks."""
+    `dropped`: what a commit of Firnline's that drops data files does, if any may."""
 
-    def __init__(self, too_old: str | None = None) -> None:
-        self._too_old = too_old
+    def __init__(self, dropped: Callable[[Node], Change] | None = None) -> None:
+        self._dropped = dropped
         self._lock = threading.Lock()
         self._nodes: dict[int, Node] = {}
         self._changes: dict[str, Change] = {}
@@ -196,8 +196,8 @@ class Lineage:
             return rows
 
     def _after(self, node: Node, rows: Rows) -> Rows:
-        if node.tasks and node.drops and self._too_old is not None:
-            return Change(cleared=self._too_old).applied(rows)
+        if node.tasks and node.drops and self._dropped is not None:
+            return self._dropped(node).applied(rows)
         if node.tasks:
             return rows  # other maintenance changes no row
         if node.marker is None or node.marker not in self._changes:
