@@ -38,7 +38,7 @@ ARROW = {"long": pa.int64(), "int": pa.int32(), "string": pa.string()}
 KEY = numbered({"id": (1, pa.int64())})
 Columns = Sequence[tuple[int, str, str]]  # field id, name, type
 Row = tuple[int, int]  # id, v
-Shown = tuple[int | None, int | None, str | None]  # id, v, p
+Shown = tuple[Any, Any, Any]  # id, v, p; None for NULL
 Mark = tuple[str, int]  # data file, position
 _SHOWN = re.compile(r"Record\((-?\d+|null), (-?\d+|null), ([^,)]+)")
 _orders = itertools.count(1)
@@ -56,6 +56,7 @@ def create_table(
     name: TableName,
     partitioned: bool,
     columns: Columns = COLUMNS,
+    /,
     **properties: str,
 ) -> TableName:
     """An empty v2 table, partitioned by identity(p) or not; its name with its uuid."""

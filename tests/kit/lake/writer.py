@@ -150,9 +150,11 @@ class TableWriter:
             change.appendFile(self.java_file(table, file))
         return change
 
-    def row_delta(self, *files: Iterable[File], **how: Any) -> None:
+    def row_delta(
+        self, rows: Iterable[File] = (), deletes: Iterable[File] = (), **how: Any
+    ) -> None:
         """See `planned_row_delta`."""
-        self.planned_row_delta(*files, **how).commit()
+        self.planned_row_delta(rows, deletes, **how).commit()
 
     def planned_row_delta(
         self,

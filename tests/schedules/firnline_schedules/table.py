@@ -58,7 +58,7 @@ class LabTable(Table):
     def __init__(self, ground: Ground, kind: Kind) -> None:
         name = TableName("", (NAMESPACE,), kind.name)
         version = {"format-version": str(kind.version)}
-        name = create_table(ground.jvm, ground.catalog, name, partitioned=False, **version)
+        name = create_table(ground.jvm, ground.catalog, name, False, **version)
         super().__init__(ground.jvm, ground.catalog, ground, name, kind.partitioned)
         self.ground, self.kind = ground, kind
         self.memory = Memory()
