@@ -14,46 +14,16 @@ from firnline_domain.base.values import replace
 from firnline_domain.identity import normal_path
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
-from firnline_domain.records.results import DeleteKind, RewriteFinished
+from firnline_domain.records.results import DeleteKind
 from firnline_iceberg.scan.planning import live_files
 from py4j.protocol import Py4JJavaError
 
-from tests.kit.lake.scenario import file_names_of
+from tests.kit.lake.checks import committed, leftovers, refused
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 EQUALITY, POSITION, VECTOR = DeleteKind.EQUALITY, DeleteKind.POSITION, DeleteKind.DELETION_VECTOR
-
-
-def committed(table: Table, committer: Committer, result: RewriteFinished) -> RewriteCommitted:
-    """The visible rows stay as they are, and nothing of ours is left lying about."""
-    before = table.rows()
-    (event,) = committer.handle([result])
-    assert isinstance(event, RewriteCommitted), event
-    assert table.rows() == before
-    assert leftovers(table, result if event.groups_lost else None) == []
-    return event
-
-
-def refused(table: Table, committer: Committer, result: RewriteFinished) -> ConflictReason:
-    before, head = table.rows(), table.head
-    (event,) = committer.handle([result])
-    assert isinstance(event, RewriteConflicted), event
-    assert (table.rows(), table.head) == (before, head)
-    return event.reason
-
-
-def leftovers(table: Table, refused: RewriteFinished | None = None) -> list[str]:
-    """Files of ours on storage that are in no snapshot of the table; what was refused waits for
-    the sweep."""
-    loaded = table.loaded
-    found = [live_files(loaded, one.snapshot_id) for one in loaded.snapshots]
-    live = {file.normal_path for one in found for file in (*one.data, *one.deletes)}
-    root = Path(table.loaded.metadata.location.removeprefix("file:"))
-    waiting = file_names_of(refused)
-    ours = [path for path in root.rglob("firnline-*") if path.name not in waiting]
-    return sorted(str(path) for path in ours if normal_path(f"file:{path}") not in live)
 
 
 @pytest.fixture(params=[2, 3])
@@ -95,7 +65,7 @@ def test_streaming_readers_that_were_set_meanwhile_get_the_rewrite_alone(
     table, other = (make_table(**{"firnline.streaming-readers": "true"}) for _ in range(2))
     path = other.append((1, 1), (2, 1))
     other.delete_ids(1)
-    assert refused(other, committer, other.convert(path)) is ConflictReason.STREAMING_READERS
+    assert refused(other, committer, other.convert(path)).reason is ConflictReason.STREAMING_READERS
     kept, _ = table.append((1, 1), (2, 1)), table.append((3, 1))
     table.delete_ids(1, 3)
     event = committed(table, committer, table.convert(kept))
@@ -258,7 +228,7 @@ def test_a_delete_that_was_rolled_back_is_not_made_to_last(
     table.delete_ids(1)
     result = table.convert(path)
     table.roll_back(before)
-    assert refused(table, committer, result) == ConflictReason.APPLIED_DELETE_GONE
+    assert refused(table, committer, result).reason is ConflictReason.APPLIED_DELETE_GONE
     assert table.rows() == [(1, 1), (2, 1)]
 
 
@@ -300,7 +270,7 @@ def test_our_own_rewrite_that_was_begun_before_is_refused(
     old, new = table.rewrite(), table.convert(path)
     (event,) = committer.handle([new])
     assert isinstance(event, RewriteCommitted)
-    assert refused(table, committer, old) == ConflictReason.APPLIED_DELETE_GONE
+    assert refused(table, committer, old).reason is ConflictReason.APPLIED_DELETE_GONE
 
 
 def test_a_conversion_after_the_rewrite_of_its_file_is_refused(
@@ -326,12 +296,12 @@ def test_without_its_row_map_nothing_is_converted(
     result = table.convert(path)
     if how == "gone":
         Path(result.row_map.removeprefix("file:")).unlink()
-        assert refused(table, committer, result) == ConflictReason.OUTPUTS_GONE
+        assert refused(table, committer, result).reason is ConflictReason.OUTPUTS_GONE
     else:
         (group,) = result.groups
         wrong = replace(group, rows_masked=0, rows_out=2)
         result = replace(result, groups=(wrong,))
-        assert refused(table, committer, result) == ConflictReason.PROOF_FAILED
+        assert refused(table, committer, result).reason is ConflictReason.PROOF_FAILED
 
 
 def test_a_second_delivery_finds_the_first(any_table: Table, committer: Committer) -> None:

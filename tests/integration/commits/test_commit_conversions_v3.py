@@ -12,9 +12,9 @@ from tests.integration.commits.test_commit_conversions import (
     POSITION,
     Committer,
     Table,
-    committed,
     marks_of,
 )
+from tests.kit.lake.checks import committed
 
 pytestmark = pytest.mark.stack
 

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from firnline_adapters.records import codec as records
 from firnline_domain.base.values import replace
-from firnline_domain.commits import conflicts
 from firnline_domain.records.events import GroupProof
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import KeyChecksums, RewriteFinished
+
+from tests.kit.lake.checks import files, handled
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.lake.scenario.CommitScenario
 Committer = Any  # firnline_committer.handlers.CommitterHandlers
 KEYS = KeyChecksums((1,), "0000000000000005", "0000000000000007", "fffffffffffffffe")
-
-
-def handled(committer: Committer, result: RewriteFinished) -> Any:
-    (event,) = committer.handle([result])
-    return event
-
-
-def paths(result: RewriteFinished) -> list[Path]:
-    return [Path(file.path.removeprefix("file:")) for file in conflicts.output_files(result)]
 
 
 def two_groups(table: Table, keys: KeyChecksums | None) -> RewriteFinished:
@@ -76,4 +67,4 @@ def test_a_doctored_group_takes_the_whole_result_along(
     assert event.detail.startswith("group 1: ")
     assert table.loaded.head_id("main") == head
     assert table.rows() == rows
-    assert all(path.exists() for path in paths(result))
+    assert all(path.exists() for path in files(result))

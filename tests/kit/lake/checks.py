@@ -7,8 +7,10 @@ from typing import Any
 
 from firnline_committer.handlers import CommitterHandlers as Committer
 from firnline_domain.commits import conflicts
+from firnline_domain.identity import normal_path
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.results import RewriteFinished
+from firnline_iceberg.scan.planning import live_files
 
 from tests.kit.lake.scenario import CommitScenario, file_names_of
 from tests.kit.lake.writer import local
@@ -59,20 +61,21 @@ def committed_meanwhile(
 def refused(
     table: CommitScenario, committer: Committer, result: RewriteFinished
 ) -> RewriteConflicted:
-    before = table.rows()
+    before, head = table.rows(), table.head
     (event,) = committer.handle([result])
     assert isinstance(event, RewriteConflicted), event
-    assert table.rows() == before
+    assert (table.rows(), table.head) == (before, head)
     assert leftovers(table, result) == []
     return event
 
 
 def leftovers(table: CommitScenario, refused: RewriteFinished | None = None) -> list[str]:
-    """Files of ours on storage that are not in the table; what was refused waits for the sweep."""
-    live = {path.removeprefix("file://") for path in table.live_deletes() | table.live_data()}
-    root = local(table.loaded.metadata.location)
+    """Files of ours on storage that are in no snapshot of the table; what was refused waits for
+    the sweep."""
+    loaded = table.loaded
+    found = [live_files(loaded, one.snapshot_id) for one in loaded.snapshots]
+    live = {file.normal_path for one in found for file in (*one.data, *one.deletes)}
     waiting = file_names_of(refused)
-    ours = [path for path in root.rglob("firnline-*") if path.name not in waiting]
-    return sorted(
-        str(path) for path in ours if str(path) not in {one.replace("//", "/") for one in live}
-    )
+    ours = local(loaded.metadata.location).rglob("firnline-*")
+    left = [str(path) for path in ours if path.name not in waiting]
+    return sorted(path for path in left if normal_path(f"file:{path}") not in live)
