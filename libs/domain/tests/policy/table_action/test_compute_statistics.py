@@ -64,10 +64,6 @@ def why(held: Table, limits: Thresholds = LIMITS, at: int = LATER) -> str:
     return work.reason if work else Reason.HEALTHY
 
 
-def test_nobody_who_has_said_nothing_pays_for_it() -> None:
-    assert why(table(), Thresholds()) == Reason.HEALTHY
-
-
 def test_an_order_says_what_it_reads_and_costs() -> None:
     _, order = ordered(table())
     assert (order.reason, order.action) == (StatisticsReason.STALE_STATISTICS, "compute_statistics")

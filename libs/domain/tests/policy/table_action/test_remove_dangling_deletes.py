@@ -37,15 +37,6 @@ def test_many_beside_the_data_files(deletes: int, data: int, asked: bool) -> Non
         assert {"delete_files": deletes, "data_files": data}.items() <= order.numbers.items()
 
 
-def test_at_most_once_a_day() -> None:
-    action = DanglingDeletes()
-    held, order = action.plan_order(table_input(table(500, 1), Thresholds(), HOUR_MS))
-    assert order is not None
-    done, _ = action.after_failure(held, order.task_id, "", HOUR_MS)
-    assert action.plan_order(table_input(done, Thresholds(), DAY_MS))[1] is None
-    assert action.plan_order(table_input(done, Thresholds(), HOUR_MS + DAY_MS))[1] is not None
-
-
 def test_a_few_are_looked_for_once_when_rows_have_left_for_their_age() -> None:
     dropped = ActionWork(done_ms=DAY_MS)
     held = replace(table(3, 10), work=TableWork(actions={"expire_partitions": dropped}))

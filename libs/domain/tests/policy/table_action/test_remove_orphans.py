@@ -35,13 +35,3 @@ def test_nothing_is_looked_for_that_is_younger_than_a_day() -> None:
     _, order = OrphanRemoval().plan_order(table_input(HELD, limits, DAY_MS))
     assert order is not None
     assert order.numbers["min_age_h"] == 24.0
-
-
-def test_once_a_week() -> None:
-    limits = resolve_thresholds({"firnline.orphans.enabled": "true"})
-    action = OrphanRemoval()
-    held, order = action.plan_order(table_input(HELD, limits, DAY_MS))
-    assert order is not None
-    done, _ = action.after_failure(held, order.task_id, "", DAY_MS)
-    assert action.plan_order(table_input(done, limits, 8 * DAY_MS - 1))[1] is None
-    assert action.plan_order(table_input(done, limits, 8 * DAY_MS))[1] is not None

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from firnline_domain.base.times import HOUR_MS
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.table_action.rewrite_manifests import ManifestRewrite
-from firnline_domain.records.results import TableResult
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 
 from tests.kit.names import TABLE
@@ -45,17 +43,3 @@ def test_the_owner_says_how_many_or_never() -> None:
         return ManifestRewrite().plan_order(table_input(table(51, MB), limits, 0))[1] is not None
 
     assert [asked(text) for text in ("50", "51", "0")] == [True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("settings", "pause_ms"),
-    [({}, HOUR_MS), ({"firnline.manifests.min-interval-ms": "60000"}, 60_000)],
-)
-def test_the_owner_says_how_often(settings: dict[str, str], pause_ms: int) -> None:
-    action, limits = ManifestRewrite(), resolve_thresholds(settings)
-    ordered, order = action.plan_order(table_input(table(101, MB), limits, 0))
-    assert order is not None
-    result = TableResult(order.task_id, TABLE, order.action, None, "w", 0, {})
-    ended, _ = action.after_result(ordered, result, now_ms=0)
-    assert action.plan_order(table_input(ended, limits, pause_ms - 1))[1] is None
-    assert action.plan_order(table_input(ended, limits, pause_ms))[1] is not None
