@@ -141,8 +141,9 @@ def yields_to(
     groups = (group for n, group in enumerate(before.groups) if n not in first.must)
     taken = {file.path for group in groups if not group.converts for file in group.inputs}
     for number, group in enumerate(result.groups):
-        if {file.path for file in group.inputs} & converted(before):
+        inputs = {file.path for file in group.inputs}
+        if inputs & converted(before):
             ought.may.setdefault(number, set()).update(BACK)
-        elif {file.path for file in group.inputs} & taken:
+        if inputs & taken:
             known = ought.must if sure or number in ought.must else ought.may
             known.setdefault(number, set()).add(ConflictReason.INPUTS_GONE)

@@ -89,7 +89,7 @@ def judged(task: Task, ought: Expected, event: Any, counts: Counter[str]) -> tup
 
 def _refused(task: Task, ought: Expected, event: RewriteConflicted) -> Task:
     lost = ought.must | ought.may
-    accepted = {reason for reasons in lost.values() for reason in reasons}
+    accepted = set().union(*ought.must.values(), *ought.may.values())
     hazard = ought.hazard and event.reason is ConflictReason.HAZARD_10312
     whole = len(lost) == len(task.result.groups) and event.reason in accepted
     if task.right and (ought.in_table or not (whole or hazard)):
