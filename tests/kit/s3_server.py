@@ -6,12 +6,8 @@ files below a directory; a bucket is a folder.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import secrets
-import shutil
-import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -19,9 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -29,7 +23,8 @@ from botocore.credentials import Credentials
 from firnline_local.processes.command import Command
 from firnline_local.processes.ports import LOOPBACK, free_port, is_open
 from firnline_local.processes.process import run_process
-from firnline_local.servers.artifacts import cache_root
+
+from tests.kit.go_programs import go_program
 
 MODULE = "github.com/versity/versitygw"
 VERSION = "v1.8.0"
@@ -37,10 +32,6 @@ CHECKSUM = "h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc="
 REGION = "us-east-1"
 AGAIN_S = 1.0  # until keys are taken away once more from a server that did not answer
 BUCKET = "lake"
-
-
-class NoGo(RuntimeError):
-    """Go is needed to build the server, once."""
 
 
 @dataclass(frozen=True)
@@ -162,30 +153,9 @@ class Calls:
         return Counter(verb for verb, uri in asked if key in uri or verb in _WITHOUT_KEY)
 
 
-@lru_cache(maxsize=1)
 def binary() -> Path:
     """The server's program. Raises NoGo where it is neither there nor can be built."""
-    target = cache_root() / "go" / f"versitygw-{VERSION}" / "versitygw"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # sessions of tests side by side
-        if not target.exists():
-            _build(target)
-    return target
-
-
-def _build(target: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        raise NoGo("Go builds the S3 server of these tests: put it on the PATH")
-    with TemporaryDirectory(dir=target.parent) as folder:
-        environment = {**os.environ, "GOBIN": folder, "GOFLAGS": "-p=1"}
-        package = f"{MODULE}/cmd/versitygw@{VERSION}"
-        subprocess.run([go, "install", package], check=True, env=environment, cwd=folder)
-        made = Path(folder) / "versitygw"
-        about = subprocess.run([go, "version", "-m", made], check=True, capture_output=True)
-        assert CHECKSUM in about.stdout.decode(), "not the module that is pinned"
-        made.replace(target)
+    return go_program(f"{MODULE}/cmd/versitygw", VERSION, CHECKSUM)
 
 
 def command(

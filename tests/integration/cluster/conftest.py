@@ -12,8 +12,9 @@ import pytest
 from firnline_local.servers.artifacts import aws_bundle, iceberg_jar, join_class_path
 
 from tests.kit import s3_server as s3
+from tests.kit.go_programs import NoGo
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
-from tests.kit.s3_server import NoGo, S3Server, s3_server
+from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.spark_cluster import DRIVER, SparkCluster, reason_against, spark_cluster
 from tests.kit.spark_driver import SparkDriver, spark_driver
 
