@@ -27,7 +27,12 @@ EXTRAS = PROJECT["optional-dependencies"]
 MEMBERS = [*ROOT.glob("*/src/firnline_*"), *ROOT.glob("*/*/src/firnline_[a-z]*")]
 UV = (sys.executable, "-m", "uv", "--quiet", "--offline")  # `make setup` has filled its cache
 # Where the import has another name.
-DISTRIBUTION = {"yaml": "pyyaml", "faust": "faust-streaming", "psycopg2": "psycopg2-binary"}
+DISTRIBUTION = {
+    "faust": "faust-streaming",
+    "nats": "nats-py",
+    "psycopg2": "psycopg2-binary",
+    "yaml": "pyyaml",
+}
 BROUGHT = {"requests", "multidict", "yarl"}  # by pyiceberg and aiohttp
 
 

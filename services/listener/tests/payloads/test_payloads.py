@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from firnline_listener.payloads.registry import PAYLOADS
@@ -13,99 +14,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 RECORDED = Path(__file__).parent / "recorded"
+
+
+def recorded(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RECORDED / f"{name}.json").read_text())
+    return found
+
+
 # Polaris 1.7: the fields of EventToJsonMapper, the values of KafkaEventListenerTest.
-POLARIS = {
-    "event_type": "AFTER_UPDATE_TABLE",
-    "event_id": "0190a0a0-0000-7000-8000-000000000001",
-    "timestamp": "2026-07-24T10:00:00Z",
-    "table_name": "test_table",
-    "namespace": ["test_namespace", "inner"],
-    "catalog_name": "test_catalog",
-    "realm_id": "test-realm",
-    "principal": "test-user",
-    "activated_roles": ["role1", "role2"],
-}
+POLARIS = recorded("polaris")
 # Lakekeeper 0.13: the attributes of CloudEventsPublisher, a commit as its clients send it.
-LAKEKEEPER = {
-    "ce_specversion": "1.0",
-    "ce_id": "0190a0a0-0000-7000-8000-000000000002",
-    "ce_type": "updateTable",
-    "ce_source": "uri:iceberg-catalog-service:lakekeeper-0",
-    "content-type": "application/json",
-    "ce_tabular-type": "Table",
-    "ce_tabular-id": "0190a0a0-0000-7000-8000-00000000000a",
-    "ce_warehouse-id": "0190a0a0-0000-7000-8000-00000000000b",
-    "ce_name": "orders",
-    "ce_namespace": "db\x1fsub",
-    "ce_prefix": "",
-    "ce_num-events": "1",
-    "ce_sequence-number": "0",
-    "ce_trace-id": "0190a0a0-0000-7000-8000-00000000000c",
-    "ce_actor": '{"type":"anonymous"}',
-}
-COMMIT = {
-    "identifier": {"namespace": ["db", "sub"], "name": "orders"},
-    "requirements": [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 1}],
-    "updates": [
-        {"action": "add-snapshot", "snapshot": {"snapshot-id": 2, "summary": {"operation": "x"}}},
-        {"action": "set-snapshot-ref", "ref-name": "b", "type": "branch", "snapshot-id": 3},
-        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 2},
-    ],
-}
+LAKEKEEPER, COMMIT = recorded("lakekeeper_headers"), recorded("lakekeeper")
 RENAME = {
     "source": {"namespace": ["db", "sub"], "name": "orders"},
     "destination": {"namespace": ["db"], "name": "old"},
 }
 # The examples of AWS' documentation: Glue's events, and S3's by EventBridge and by itself.
-GLUE = {
-    "version": "0",
-    "id": "5fbd8d76-0000-4000-8000-000000000003",
-    "detail-type": "Glue Data Catalog Table State Change",
-    "source": "aws.glue",
-    "account": "111122223333",
-    "time": "2021-11-12T00:00:00Z",
-    "region": "ca-central-1",
-    "resources": ["arn:aws:glue:ca-central-1:111122223333:table/shop/orders"],
-    "detail": {
-        "databaseName": "shop",
-        "changedPartitions": [],
-        "typeOfChange": "UpdateTable",
-        "tableName": "orders",
-    },
-}
+GLUE, BRIDGED, NOTIFIED = recorded("glue"), recorded("s3_bridged"), recorded("s3")
 METADATA = "lake/shop/or ders/metadata/00007-a+b.metadata.json"
-BRIDGED = {
-    **GLUE,
-    "detail-type": "Object Created",
-    "source": "aws.s3",
-    "detail": {
-        "version": "0",
-        "bucket": {"name": "b1"},
-        "object": {"key": METADATA, "size": 5, "etag": "b1946ac92492d2347c6235b4d2611184"},
-        "request-id": "N4N7GDK58NMKJ12R",
-        "reason": "PutObject",
-    },
-}
-NOTIFIED = {
-    "Records": [
-        {
-            "eventVersion": "2.2",
-            "eventSource": "aws:s3",
-            "awsRegion": "ca-central-1",
-            "eventTime": "2021-11-12T00:00:00Z",
-            "eventName": "ObjectCreated:CompleteMultipartUpload",
-            "s3": {
-                "s3SchemaVersion": "1.0",
-                "configurationId": "all",
-                "bucket": {"name": "b1", "arn": "arn:aws:s3:::b1"},
-                "object": {
-                    "key": "lake/shop/or+ders/metadata/00007-a%2Bb.metadata.json",
-                    "size": 5,
-                },
-            },
-        }
-    ]
-}
 WRITTEN = Doorbell(catalog="lake", metadata_location=f"s3://b1/{METADATA}", is_early=True)
 WAREHOUSE, TABLE = LAKEKEEPER["ce_warehouse-id"], LAKEKEEPER["ce_tabular-id"]
 UPDATED = Doorbell(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from firnline_adapters.kafka.connection import SERVERS, KafkaConnection, resolve_properties
 from firnline_adapters.kafka.foreign_topic import ForeignMessage, ForeignTopic
@@ -35,12 +36,23 @@ def open_kafka(properties: Mapping[str, str], where: Surroundings) -> KafkaSourc
     return KafkaSource(given, where, ForeignTopic(kafka, group, given["topic"]))
 
 
+class Topic(Protocol):
+    """What a `ForeignTopic` does."""
+
+    def poll(self, timeout_s: float) -> Sequence[ForeignMessage]:
+        """Wait up to `timeout_s` for messages. Raises RetryLater."""
+
+    def mark_done(self, done: Mapping[Place, int]) -> None:
+        """Note the offsets up to which all is done."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
 class KafkaSource:
     """A `DoorbellSource` on one topic. A position counts the messages that were read."""
 
-    def __init__(
-        self, properties: Mapping[str, str], where: Surroundings, topic: ForeignTopic
-    ) -> None:
+    def __init__(self, properties: Mapping[str, str], where: Surroundings, topic: Topic) -> None:
         self._name, self._log = where.name, where.log
         self._parse = PAYLOADS[properties["payload"]]
         self._catalog = where.catalog_of(properties)

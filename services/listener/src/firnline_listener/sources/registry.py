@@ -10,11 +10,13 @@ from firnline_domain.errors import Misconfigured
 from firnline_listener.port import DoorbellSource, OpenSource, Surroundings
 from firnline_listener.sources.http import open_http
 from firnline_listener.sources.kafka import open_kafka
+from firnline_listener.sources.nats import open_nats
 from firnline_listener.sources.postgres import open_postgres
 
 SOURCES: Mapping[str, OpenSource] = {
     "http": open_http,
     "kafka": open_kafka,
+    "nats": open_nats,
     "postgres": open_postgres,
 }
 
