@@ -7,17 +7,21 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from firnline_domain.identity import TableName
 from firnline_domain.records.events import TableChange
 from firnline_listener.handlers import GONE_S
+from firnline_listener.payloads.registry import PAYLOADS
 from firnline_listener.port import Doorbell
 
 from tests.kit.memory_catalog import MemoryCatalog
 from tests.kit.memory_flow import SCHEMA, SPEC, TARGET, check_counters, commit, rows
 from tests.kit.memory_listener import Capture
+from tests.kit.recorded_events import EVENTS, Message, parse_event
 
+T = TypeVar("T")
 SECONDS_TO_HEAL = 60
 SMALL = {"write.target-file-size-bytes": str(TARGET)}
 BELL = Doorbell("lake", ("db",), "t")
@@ -29,9 +33,9 @@ def make_capture(tmp_path: Path, sweeps: bool = False, **more: float) -> Capture
     return Capture(catalog, sweeps, **more)
 
 
-def meddle(doorbells: Sequence[Doorbell], dice: random.Random) -> list[Doorbell]:
+def meddle(events: Sequence[T], dice: random.Random) -> list[T]:
     """A tenth is lost, a tenth comes twice, all of it out of order."""
-    kept = [one for one in doorbells for _ in range(dice.choices([0, 1, 2], [1, 8, 1])[0])]
+    kept = [one for one in events for _ in range(dice.choices([0, 1, 2], [1, 8, 1])[0])]
     return dice.sample(kept, len(kept))
 
 
@@ -117,6 +121,28 @@ def test_a_sweep_alone_finds_every_commit(tmp_path: Path) -> None:
     for _ in range(SECONDS_TO_HEAL):
         capture.second()
     check_counters(capture)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_each_products_events_fold_each_snapshot_once(payload: str, tmp_path: Path) -> None:
+    dice, capture = random.Random(payload), make_capture(tmp_path)
+    capture.ring(BELL)
+    waiting = list[Message]()
+    for number in range(20):
+        table = capture.catalog.load_table("db.t")
+        table.append(rows((number % 3, number)))
+        waiting.append(EVENTS[payload](table))
+        if dice.random() < 0.5:
+            told, waiting = meddle(waiting, dice), []
+            capture.ring(*(bell for one in told for bell in parse_event(payload, one)))
+            capture.second()
+    capture.ring(*parse_event(payload, EVENTS[payload](table)))
+    for _ in range(SECONDS_TO_HEAL):
+        capture.second()
+    check_counters(capture)
+    assert capture.folded_once()
+    assert len(capture.changes()) == 1 + 20
+    assert capture.broker.records("resync-requests") == []
 
 
 def test_forged_doorbells_change_nothing(tmp_path: Path) -> None:
