@@ -20,7 +20,6 @@ from firnline_committer.handlers import CommitterHandlers
 from firnline_committer.pump import CommitterPump
 from firnline_domain.identity import Scope
 from firnline_domain.records.events import (
-    ChangeKind,
     FilesChanged,
     PartitionChange,
     RewriteCommitted,
@@ -38,6 +37,7 @@ from firnline_domain.records.results import (
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import PlannerBucket
 
+from tests.kit.changes import delta
 from tests.kit.long_run import mark_long
 from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
@@ -125,12 +125,8 @@ class World:
             PartitionChange(scope, fragments(added), fragments(removed))
             for scope, (added, removed) in changes.items()
         )
-        change = FilesChanged(
-            event_id=f"e{table.head}", table=TABLE, ref="main", kind=ChangeKind.DELTA,
-            snapshot_id=table.head, parent_snapshot_id=table.head - 1 or None,
-            sequence_number=table.head, timestamp_ms=self.now_ms,
-            operation="replace" if results else "append", partitions=parts, format_version=2,
-            observed_at_ms=self.now_ms,
+        change = delta(
+            TABLE, table.head, self.now_ms, *parts, operation="replace" if results else "append",
             task_id=",".join(one.task_id for one in results) or None,
         )  # fmt: skip
         self._told.append((self.now_ms + ENRICHED_MS, change))

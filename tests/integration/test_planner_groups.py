@@ -15,7 +15,7 @@ from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.fleet.lanes import topics_of_group
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.events import FilesChanged, PartitionChange
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableAdvice
@@ -23,6 +23,7 @@ from firnline_domain.settings.groups import Group
 from firnline_local.processes.process import run_process
 from firnline_local.topics.topics import make_topics
 
+from tests.kit.changes import delta
 from tests.kit.long_run import mark_long
 from tests.services import service
 
@@ -33,23 +34,9 @@ BUCKETS = 8
 
 def change(**settings: str) -> FilesChanged:
     """A table's first snapshot, with debt enough for an order."""
-    return FilesChanged(
-        event_id="e1",
-        table=TableName(str(uuid.uuid4()), ("db",), "t"),
-        ref="main",
-        kind=ChangeKind.DELTA,
-        snapshot_id=1,
-        parent_snapshot_id=None,
-        sequence_number=1,
-        timestamp_ms=1_000,
-        operation="append",
-        partitions=(
-            PartitionChange(Scope(0, "[]"), FileTally(fragments=Tally(9, 9, 9)), FileTally()),
-        ),
-        format_version=2,
-        settings=settings,
-        observed_at_ms=1,
-    )
+    part = PartitionChange(Scope(0, "[]"), FileTally(fragments=Tally(9, 9, 9)), FileTally())
+    table = TableName(str(uuid.uuid4()), ("db",), "t")
+    return delta(table, 1, 1_000, part, settings=settings, observed_at_ms=1)
 
 
 def environment(kafka: str, at: Path, groups: str) -> dict[str, str]:

@@ -17,13 +17,15 @@ import pytest
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.events import FilesChanged, PartitionChange
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableAdvice, TableState
 from firnline_local.processes.command import Command
 from firnline_local.processes.process import run_process
 from firnline_local.stack.parts import ReadyLine
+
+from tests.kit.changes import delta
 
 pytestmark = pytest.mark.stack
 
@@ -34,23 +36,8 @@ MISSPELT = {"firnline.rewrite.min-fragment": "9"}
 
 
 def append(table: TableName, snapshot: int, **settings: str) -> FilesChanged:
-    return FilesChanged(
-        event_id=f"e{snapshot}",
-        table=table,
-        ref="main",
-        kind=ChangeKind.DELTA,
-        snapshot_id=snapshot,
-        parent_snapshot_id=snapshot - 1 or None,
-        sequence_number=snapshot,
-        timestamp_ms=1_000,
-        operation="append",
-        partitions=(
-            PartitionChange(Scope(0, "[]"), FileTally(fragments=Tally(1, 1, 1)), FileTally()),
-        ),
-        format_version=2,
-        settings=settings,
-        observed_at_ms=snapshot,
-    )
+    part = PartitionChange(Scope(0, "[]"), FileTally(fragments=Tally(1, 1, 1)), FileTally())
+    return delta(table, snapshot, 1_000, part, settings=settings, observed_at_ms=snapshot)
 
 
 Told = Callable[[Callable[[list[Any]], bool]], list[Any]]

@@ -19,13 +19,14 @@ from confluent_kafka import Consumer, TopicPartition
 from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import Scope, TableName, bucket_of
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
+from firnline_domain.records.events import FilesChanged, PartitionChange
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
 from firnline_local.processes.command import Command
 from firnline_local.processes.process import run_process
 from firnline_local.stack.parts import ReadyLine
 
+from tests.kit.changes import delta
 from tests.topics import forget
 
 pytestmark = pytest.mark.stack
@@ -91,21 +92,8 @@ class PlannerHarness:
 
 
 def append(table: TableName, snapshot: int) -> FilesChanged:
-    tally = FileTally(fragments=Tally(1, 1, 1))
-    return FilesChanged(
-        event_id=f"e{snapshot}",
-        table=table,
-        ref="main",
-        kind=ChangeKind.DELTA,
-        snapshot_id=snapshot,
-        parent_snapshot_id=snapshot - 1 or None,
-        sequence_number=snapshot,
-        timestamp_ms=4_000_000_000_000,
-        operation="append",
-        partitions=(PartitionChange(Scope(0, "[]"), tally, FileTally()),),
-        format_version=2,
-        observed_at_ms=snapshot,
-    )
+    part = PartitionChange(Scope(0, "[]"), FileTally(fragments=Tally(1, 1, 1)), FileTally())
+    return delta(table, snapshot, 4_000_000_000_000, part, observed_at_ms=snapshot)
 
 
 @pytest.fixture

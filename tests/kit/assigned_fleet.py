@@ -40,6 +40,7 @@ from firnline_planner.placement.load import DECIDE_AFTER_MS
 from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.encoding import PARTITION, TABLE, table_key_in
 
+from tests.kit.changes import delta
 from tests.kit.memory_driver import MemoryDriver
 from tests.kit.memory_followers import MemoryAssignments
 
@@ -234,20 +235,9 @@ def named(uuid: str) -> TableName:
 def change(
     table: TableName, kind: ChangeKind, snapshot: int, added: int, now_ms: int
 ) -> FilesChanged:
-    return FilesChanged(
-        event_id=f"{table.uuid} {kind} {snapshot} {now_ms if kind is ChangeKind.ABSOLUTE else ''}",
-        table=table,
-        ref="main",
-        kind=kind,
-        snapshot_id=snapshot,
-        parent_snapshot_id=snapshot - 1 or None,
-        sequence_number=snapshot,
-        timestamp_ms=now_ms,
-        operation="append",
-        partitions=(PartitionChange(SCOPE, tally(added), FileTally()),),
-        format_version=2,
-        observed_at_ms=now_ms,
-    )
+    event_id = f"{table.uuid} {kind} {snapshot} {now_ms if kind is ChangeKind.ABSOLUTE else ''}"
+    part = PartitionChange(SCOPE, tally(added), FileTally())
+    return delta(table, snapshot, now_ms, part, kind=kind, event_id=event_id)
 
 
 def settled_on(bucket_offset: int, stage: Stage, table: TableName) -> int:

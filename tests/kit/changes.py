@@ -41,6 +41,23 @@ def change(snapshot: int | None, parent: int | None, **more: object) -> FilesCha
     return FilesChanged(**values)  # type: ignore[arg-type]
 
 
+def delta(
+    table: TableName, snapshot: int, at_ms: int, *parts: PartitionChange, **more: object
+) -> FilesChanged:
+    """A table's next commit, the n-th with the snapshot n, as the enricher tells of it."""
+    values: dict[str, object] = {
+        "event_id": f"e{snapshot}",
+        "table": table,
+        "partitions": parts,
+        "sequence_number": snapshot,
+        "timestamp_ms": at_ms,
+        "observed_at_ms": at_ms,
+        "format_version": 2,
+        **more,
+    }
+    return change(snapshot, snapshot - 1 or None, **values)
+
+
 class Side:
     """Folds one change after the other and keeps the entries, as the planner's state does."""
 

@@ -22,7 +22,6 @@ from firnline_adapters.records.record_sizes import COMPRESSION
 from firnline_adapters.records.signing import signer_here
 from firnline_domain.identity import Scope, TableName, bucket_of
 from firnline_domain.records.events import (
-    ChangeKind,
     DeadLettered,
     FilesChanged,
     PartitionChange,
@@ -41,6 +40,7 @@ from firnline_planner.bucket.inputs import InputReader
 from firnline_planner.drivers.faust.driver import FaustStore
 from firnline_planner.state.stores import MAX_VALUE_BYTES
 
+from tests.kit.changes import delta
 from tests.kit.memory_driver import MemoryDriver
 
 BUCKETS = 8
@@ -179,23 +179,9 @@ def over_kafka(driver: str, kafka: str, home: Path) -> Iterator[OverKafka]:
 
 def change(table: TableName, snapshot: int, added: int = 1, **more: Any) -> FilesChanged:
     tally = FileTally(fragments=Tally(added, added, added))
-    values: dict[str, Any] = {
-        "event_id": f"e{snapshot}",
-        "table": table,
-        "ref": "main",
-        "kind": ChangeKind.DELTA,
-        "snapshot_id": snapshot,
-        "parent_snapshot_id": snapshot - 1 or None,
-        "sequence_number": snapshot,
-        "timestamp_ms": 4_000_000_000_000,
-        "operation": "append",
-        "partitions": (PartitionChange(SCOPE, tally, FileTally()),),
-        "format_version": 2,
-        "settings": SETTINGS,
-        "observed_at_ms": snapshot,
-        **more,
-    }
-    return FilesChanged(**values)
+    part = PartitionChange(SCOPE, tally, FileTally())
+    values = {"settings": SETTINGS, "observed_at_ms": snapshot, **more}
+    return delta(table, snapshot, 4_000_000_000_000, part, **values)
 
 
 def until(

@@ -22,6 +22,8 @@ from firnline_local.processes.command import Command
 from firnline_local.processes.process import Process, run_process
 from firnline_local.stack.parts import ReadyLine
 
+from tests.kit.changes import delta
+
 SEED = int(os.environ.get("FIRNLINE_KILL_SEED", "20261122"))
 BUCKETS = 8
 TABLES = 12
@@ -48,22 +50,7 @@ class Writer:
             PartitionChange(scope, fragments(added), fragments(removed))
             for scope, (added, removed) in change.items()
         )
-        return FilesChanged(
-            event_id=f"e{self.head}",
-            table=self.table,
-            ref="main",
-            kind=ChangeKind.DELTA,
-            snapshot_id=self.head,
-            parent_snapshot_id=self.head - 1 or None,
-            sequence_number=self.head,
-            timestamp_ms=NOW_MS,
-            operation="append",
-            partitions=parts,
-            format_version=2,
-            settings=SETTINGS,
-            task_id=task_id,
-            observed_at_ms=NOW_MS + self.head,
-        )
+        return self._told(parts, task_id=task_id)
 
     def whole(self) -> FilesChanged:
         """Everything that it holds in the end, read from the table."""
@@ -71,21 +58,11 @@ class Writer:
             PartitionChange(scope, fragments(count), fragments(0))
             for scope, count in self.holds.items()
         )
-        return FilesChanged(
-            event_id=f"whole{self.head}",
-            table=self.table,
-            ref="main",
-            kind=ChangeKind.ABSOLUTE,
-            snapshot_id=self.head,
-            parent_snapshot_id=self.head - 1,
-            sequence_number=self.head,
-            timestamp_ms=NOW_MS,
-            operation="append",
-            partitions=parts,
-            format_version=2,
-            settings=SETTINGS,
-            observed_at_ms=NOW_MS + self.head,
-        )
+        return self._told(parts, event_id=f"whole{self.head}", kind=ChangeKind.ABSOLUTE)
+
+    def _told(self, parts: tuple[PartitionChange, ...], **more: object) -> FilesChanged:
+        values = {"settings": SETTINGS, "observed_at_ms": NOW_MS + self.head, **more}
+        return delta(self.table, self.head, NOW_MS, *parts, **values)
 
 
 def fragments(count: int) -> FileTally:

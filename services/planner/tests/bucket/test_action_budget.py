@@ -20,7 +20,7 @@ from firnline_planner.bucket.bucket import PlannerBucket
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kit.changes import change
+from tests.kit.changes import delta
 from tests.kit.memory_store import MemoryStore
 
 MB = 1 << 20
@@ -75,17 +75,9 @@ class Fleet:
         self.heads[name] = head + 1
         self.now_ms += 1
         size = Tally(files, files * 1_000, files * 100 * MB)
-        facts: dict[str, Any] = {
-            "event_id": f"{name}{head}",
-            "table": TableName(f"u{name}", ("db",), name),
-            "sequence_number": head + 1,
-            "timestamp_ms": self.now_ms,
-            "partitions": (PartitionChange(SCOPE, FileTally(on_target=size), FileTally()),),
-            "format_version": 2,
-            "observed_at_ms": self.now_ms,
-            **more,
-        }
-        return self.take(change(head + 1, head or None, **facts))
+        table, more = TableName(f"u{name}", ("db",), name), {"event_id": f"{name}{head}", **more}
+        part = PartitionChange(SCOPE, FileTally(on_target=size), FileTally())
+        return self.take(delta(table, head + 1, self.now_ms, part, **more))
 
     def done(self, **numbers: float) -> list[tuple[str, str, float]]:
         """The last order has ended."""

@@ -9,7 +9,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_adapters.records.codec import RecordCodec
 from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.records.assignments import Board
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.events import FilesChanged, PartitionChange, TickPassed
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_planner.bucket.bucket import PlannerBucket
@@ -19,6 +19,7 @@ from firnline_planner.placement.routing import BucketFleet, Routing
 from firnline_planner.state.encoding import PARTITION, TABLE
 from firnline_planner.state.stores import WriteBuffer, keys_needed
 
+from tests.kit.changes import delta
 from tests.kit.memory_store import MemoryStore
 
 TABLES = [TableName(f"u{number}", ("db",), "t") for number in range(3)]
@@ -48,20 +49,8 @@ class Store:
 
 def change(table: TableName, commit: int, days: int = 2, ref: str = MAIN) -> FilesChanged:
     held = FileTally(fragments=Tally(1, 10, 100))
-    return FilesChanged(
-        event_id=f"{table.uuid}/{commit}",
-        table=table,
-        ref=ref,
-        kind=ChangeKind.DELTA,
-        snapshot_id=commit,
-        parent_snapshot_id=commit - 1 or None,
-        sequence_number=commit,
-        timestamp_ms=NOW_MS,
-        operation="append",
-        partitions=tuple(PartitionChange(day, held, FileTally()) for day in DAYS[:days]),
-        format_version=2,
-        observed_at_ms=NOW_MS,
-    )
+    parts = (PartitionChange(day, held, FileTally()) for day in DAYS[:days])
+    return delta(table, commit, NOW_MS, *parts, event_id=f"{table.uuid}/{commit}", ref=ref)
 
 
 def lived() -> dict[bytes, bytes]:

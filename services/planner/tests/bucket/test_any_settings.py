@@ -7,13 +7,14 @@ import random
 import pytest
 from firnline_adapters.records.codec import RecordCodec, encode_record
 from firnline_domain.identity import Scope
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.events import PartitionChange, TickPassed
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
 from firnline_domain.settings.thresholds import NAMESPACE, PROPERTIES, Thresholds
 from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.state.effects import Effects
 
+from tests.kit.changes import delta
 from tests.kit.memory_store import MemoryStore
 from tests.kit.names import TABLE
 
@@ -52,21 +53,8 @@ def test_the_planner_goes_on(seed: int) -> None:
 
     for snapshot in range(1, 6):
         added = FileTally(fragments=Tally(9, 9, 9), equality_deletes=Tally(5, 5, 5))
-        change = FilesChanged(
-            event_id=f"e{snapshot}",
-            table=TABLE,
-            ref="main",
-            kind=ChangeKind.DELTA,
-            snapshot_id=snapshot,
-            parent_snapshot_id=snapshot - 1 or None,
-            sequence_number=snapshot,
-            timestamp_ms=now_ms,
-            operation="append",
-            partitions=(PartitionChange(Scope(0, f'["{snapshot}"]'), added, FileTally()),),
-            format_version=2,
-            settings=written(chance),
-            observed_at_ms=now_ms,
-        )
+        part = PartitionChange(Scope(0, f'["{snapshot}"]'), added, FileTally())
+        change = delta(TABLE, snapshot, now_ms, part, settings=written(chance))
         take(bucket.handle(change, now_ms))
         now_ms += 60_000
         shown = take(bucket.handle(TickPassed(0, now_ms), now_ms))

@@ -22,7 +22,7 @@ from firnline_planner.bucket.bucket import PlannerBucket
 from firnline_planner.settings import PlannerSettings
 from prometheus_client import REGISTRY
 
-from tests.kit.changes import change
+from tests.kit.changes import delta
 from tests.kit.memory_store import MemoryStore
 
 SCOPE = Scope(0, "[]")
@@ -82,17 +82,9 @@ class Fleet:
         head = self.heads.get(name, 0)
         self.heads[name] = head + 1
         self.now_ms += 1
-        facts: dict[str, Any] = {
-            "event_id": f"{name}{head}",
-            "table": TableName(f"u{name}", ("db",), name),
-            "sequence_number": head + 1,
-            "timestamp_ms": self.now_ms,
-            "partitions": (part(SCOPE, files, bytes_each),),
-            "format_version": 2,
-            "observed_at_ms": self.now_ms,
-            **more,
-        }
-        return self.take(change(head + 1, head or None, **facts))
+        table, added = TableName(f"u{name}", ("db",), name), part(SCOPE, files, bytes_each)
+        more = {"event_id": f"{name}{head}", **more}
+        return self.take(delta(table, head + 1, self.now_ms, added, **more))
 
     def shows(self, name: str) -> PartitionState:
         self.tick(2_000)

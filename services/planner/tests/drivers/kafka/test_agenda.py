@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange, TickPassed
+from firnline_domain.records.events import FilesChanged, PartitionChange, TickPassed
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.records.states import TableState
@@ -18,6 +18,7 @@ from firnline_planner.drivers.kafka.driver import (
 from firnline_planner.reconcile.schedule import Due, TableSchedule
 from firnline_planner.state.effects import Output
 
+from tests.kit.changes import delta
 from tests.kit.memory_store import MemoryStore
 
 SCOPE = Scope(0, "[]")
@@ -27,20 +28,9 @@ LIMITS = Thresholds(quiet_ms=5_000, hot_ms=0, min_fragments=8)
 def created(number: int, at_ms: int) -> FilesChanged:
     """A new table with as many fragments as deserve an order once they are quiet."""
     files = FileTally(fragments=Tally(8, 80, 800))
-    return FilesChanged(
-        event_id=f"e{number}",
-        table=TableName(f"u{number:02}", ("db",), f"t{number}"),
-        ref="main",
-        kind=ChangeKind.DELTA,
-        snapshot_id=number + 1,
-        parent_snapshot_id=None,
-        sequence_number=1,
-        timestamp_ms=at_ms,
-        operation="append",
-        partitions=(PartitionChange(SCOPE, files, FileTally()),),
-        format_version=2,
-        observed_at_ms=at_ms,
-    )
+    table = TableName(f"u{number:02}", ("db",), f"t{number}")
+    part = PartitionChange(SCOPE, files, FileTally())
+    return delta(table, 1, at_ms, part, event_id=f"e{number}", snapshot_id=number + 1)
 
 
 def ticked(bucket: PlannerBucket, now_ms: int, keep: bool = True) -> list[Output]:
