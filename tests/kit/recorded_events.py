@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,14 @@ def _glue(table: Table) -> Message:
 
 
 def _kafka_connect(table: Table) -> Message:
-    """The schema travels with the event."""
+    """The schema travels with the event. Java's leaves out a namespace where fastavro needs it, so
+    this one has none."""
     body = (RECORDED / "commit_to_table.bin").read_bytes()
     start = 4 + int.from_bytes(body[2:4], "big")
-    schema = json.loads(body[4:start].replace(b"org.apache.iceberg.connect.events.", b""))
+    plain = re.sub(
+        rb'"namespace":"[^"]*",|org\.apache\.iceberg\.connect\.events\.', b"", body[4:start]
+    )
+    schema = json.loads(plain)
     event: Any = fastavro.schemaless_reader(io.BytesIO(body[start:]), schema, None)
     *levels, name = table.name()
     event["payload"]["table_reference"] |= {"namespace": levels, "name": name}
@@ -70,7 +75,8 @@ def _polaris(table: Table) -> Message:
 def _s3(table: Table) -> Message:
     """The first folder of a local path stands for the bucket."""
     event = _read("s3")
-    bucket, _, key = table.metadata_location.removeprefix("file:///").partition("/")
+    bucket, _, folder = table.location().removeprefix("file:///").partition("/")
+    key = f"{folder}/metadata/{_head(table)}.metadata.json"
     event["Records"][0]["s3"] |= {"bucket": {"name": bucket}, "object": {"key": key, "size": 5}}
     return {}, json.dumps(event).encode()
 
