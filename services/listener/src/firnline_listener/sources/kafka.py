@@ -36,7 +36,7 @@ def open_kafka(properties: Mapping[str, str], where: Surroundings) -> KafkaSourc
     return KafkaSource(given, where, ForeignTopic(kafka, group, given["topic"]))
 
 
-class Topic(Protocol):
+class EventTopic(Protocol):
     """What a `ForeignTopic` does."""
 
     def poll(self, timeout_s: float) -> Sequence[ForeignMessage]:
@@ -52,7 +52,9 @@ class Topic(Protocol):
 class KafkaSource:
     """A `DoorbellSource` on one topic. A position counts the messages that were read."""
 
-    def __init__(self, properties: Mapping[str, str], where: Surroundings, topic: Topic) -> None:
+    def __init__(
+        self, properties: Mapping[str, str], where: Surroundings, topic: EventTopic
+    ) -> None:
         self._name, self._log = where.name, where.log
         self._parse = PAYLOADS[properties["payload"]]
         self._catalog = where.catalog_of(properties)
