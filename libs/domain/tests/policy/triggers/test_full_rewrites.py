@@ -127,6 +127,9 @@ def test_the_interval_begins_anew_when_the_last_slice_is_done() -> None:
     assert decide(TABLE, unfinished, LIMITS, NOW).action is Action.FULL
     switched_off = replace(LIMITS, full_interval_ms=0)
     assert decide(TABLE, unfinished, switched_off, NOW).action is not Action.FULL
+    another = replace(on_the_way, unfinished=replace(part, reason="undersized"))
+    continued = decide(TABLE, replace(partition(), work=another), switched_off, NOW)
+    assert continued.action is Action.FULL
     last = replace(part, left_files=0)
     done = after_success(on_the_way, NO_DEBT, task(slice=last), LIMITS, NOW + 9, changed_ms=8)
     assert (done.full_ms, done.full_seen_ms, done.unfinished) == (NOW + 9, 8, None)

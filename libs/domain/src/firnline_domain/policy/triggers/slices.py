@@ -17,6 +17,7 @@ from firnline_domain.policy.triggers.freezing import CLOSED
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.settings.thresholds import Thresholds
 
+FULL_INTERVAL = "full_interval"
 DEADLINE_SHARE = 2  # a slice is planned for half of the deadline at the most: prices are estimates
 
 
@@ -56,6 +57,6 @@ def unfinished_of(given: PolicyInput) -> Slice | None:
         return None
     if after.action == Action.SORT and not settings.sort and after.reason != Reason.REQUESTED:
         return None
-    switched_on = settings.freeze_after_h if after.reason == CLOSED else settings.full_interval_ms
-    unwanted = after.action == Action.FULL and switched_on <= 0
-    return None if unwanted and after.reason != Reason.REQUESTED else after
+    switches = {CLOSED: settings.freeze_after_h, FULL_INTERVAL: settings.full_interval_ms}
+    is_unwanted = after.action == Action.FULL and switches.get(after.reason, 1) <= 0
+    return None if is_unwanted else after

@@ -1,7 +1,8 @@
 """List the triggers of a rewrite, in the order in which they are asked.
 
-A rule returns `None` where its trigger does not apply, or when it fires. The first trigger that
-fires decides. A new trigger is a reason, a rule and a row of `TRIGGERS`."""
+A rule returns None if its trigger does not apply, else its `TriggerState`: a decision, or the time
+at which it fires. The first trigger that fires decides. A new trigger is a reason, a rule and a row
+of `TRIGGERS`."""
 
 from __future__ import annotations
 
@@ -34,7 +35,11 @@ from firnline_domain.policy.triggers.freezing import CLOSED, FREEZE, closed_due,
 from firnline_domain.policy.triggers.full_rewrites import full_interval_due
 from firnline_domain.policy.triggers.hot_partitions import hot_until_ms, wait_for_writers
 from firnline_domain.policy.triggers.objectives import endangered_ms
-from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_of
+from firnline_domain.policy.triggers.slices import (
+    FULL_INTERVAL,
+    slice_max_bytes,
+    unfinished_of,
+)
 from firnline_domain.policy.triggers.sorting import unsorted_due
 from firnline_domain.policy.triggers.v2_deletes import v2_deletes_due
 from firnline_domain.records.states import TriggerForecast
@@ -62,7 +67,7 @@ class TriggerReason(ReasonCode):
         "files",
     )
     FULL_INTERVAL = (
-        "full_interval",
+        FULL_INTERVAL,
         "`firnline.rewrite.full-interval-ms` has passed since all files of the partition were "
         "rewritten.",
         "all files are rewritten every {full_interval_h} h (firnline.rewrite.full-interval-ms)",
@@ -258,7 +263,8 @@ def _global_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState 
 
 
 def is_over_threshold(debt: Debt, settings: Thresholds) -> bool:
-    """Return True if any kind of file has reached its threshold."""
+    """Return True if any kind of file has reached its threshold: by the four rules above, and for
+    `_old_debt_due`, which leaves such a debt to them."""
     least_equality = max(settings.min_equality_deletes, 1)
     return (
         debt.equality_deletes >= least_equality
