@@ -26,7 +26,7 @@ FIRST = 5  # rewrites that are shown of a table
 
 
 # Reasons of partitions that need nothing now, as far as the policy goes.
-CALM = frozenset(
+NEEDS_NOTHING = frozenset(
     {
         *(Reason.HEALTHY, Reason.ACCUMULATING, Reason.FIXED_POINT),
         *(Reason.DISABLED, Reason.REMOVED, Reason.NAME_TOO_LONG),
@@ -108,7 +108,7 @@ def verdict_of(
     planned = [
         _planned_rewrite(partition, decision)
         for partition, decision in forecast.decisions
-        if decision.reason not in CALM
+        if decision.reason not in NEEDS_NOTHING
     ]
     planned.sort(key=lambda one: (not one.now, -one.spared_s))
     now = sum(one.now for one in planned)

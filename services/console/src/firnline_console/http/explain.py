@@ -78,7 +78,7 @@ def shared_uuid_warning(others: Sequence[TableName]) -> str:
     )
 
 
-CALM = ("healthy", "accumulating", "fixed_point")  # reasons that mend themselves, or never
+NEEDS_NOBODY = ("healthy", "accumulating", "fixed_point")  # reasons that mend themselves, or never
 
 
 def verdict_text(view: TableView, state: TableState | None) -> str:
@@ -142,7 +142,7 @@ def _partitions_verdict(state: TableState) -> str:
         )
     first = state.partitions[0]
     where, why = first.scope.label, partition_words(first)
-    if debt == 0 and first.reason in CALM:
+    if debt == 0 and first.reason in NEEDS_NOBODY:
         return "Healthy: no rewrite would improve it."
     return f"{count_text(debt, 'file')} of debt. The deepest, {where}: {why}."
 

@@ -16,7 +16,7 @@ class Debt(Value):
     equality_deletes: int = 0
     position_deletes: int = 0  # position-delete files and deletion vectors
     global_deletes: int = 0  # equality deletes of unpartitioned specs, where others hold files
-    undersized: int = 0  # data files that a merge would take into one of the target size (`levels`)
+    undersized: int = 0  # data files that a merge would take into one of the target size
 
     def __add__(self, other: Debt) -> Debt:
         if other == NO_DEBT:

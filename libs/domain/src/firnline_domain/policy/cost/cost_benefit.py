@@ -23,7 +23,7 @@ GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
 
 
 class Action(StrEnum):
-    """Actions on a partition's debt (docs/concepts.md)."""
+    """Actions on a partition's debt (docs/get-started/concepts.md)."""
 
     COMPACT = "compact"  # every file that an equality delete reaches is rewritten
     CONVERT = "convert"  # equality deletes of larger files become positions

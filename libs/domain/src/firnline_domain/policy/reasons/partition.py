@@ -168,14 +168,15 @@ class Decision(Value):
     rank: float = (
         0.0  # of orders: the highest goes first (`cost_benefit.CostBenefit.payback_ratio`)
     )
-    numbers: dict[str, float] = field(default_factory=dict)  # see `explained`
+    numbers: dict[str, float] = field(default_factory=dict)  # see `decide.with_numbers`
     action: Action = Action.COMPACT
     min_dead_ratio: float = EVERY_FILE  # of the larger files that are rewritten
     wanted: Decision | None = None
 
     @property
     def status(self) -> str:
-        """idle | in_flight | cooling | backing_off | parked"""
+        """Return `idle` (healthy, waiting or held), `in_flight`, `cooling`, `backing_off` or
+        `parked`."""
         return "in_flight" if self.order else STATUS.get(self.reason, "idle")
 
 
