@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from firnline_adapters.observability.metric_list import DEAD, METRICS
 from firnline_cli.__main__ import COMMANDS, main
 from firnline_console.text.labels import ENDS
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_standalone import previews
 
 from tests.tools.reference.pages import BLOCKS, generated
 
@@ -188,7 +190,14 @@ def test_every_page_is_in_the_index() -> None:
 
 def test_every_action_on_a_table_has_a_row() -> None:
     page = (DOCS / "tables/other-actions.md").read_text()
-    assert TABLE_ACTIONS.keys() <= set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    missing = TABLE_ACTIONS.keys() - set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert not missing, "add a row to docs/tables/other-actions.md"
+
+
+def test_every_action_on_a_table_has_a_preview() -> None:
+    known = re.findall(r"case (\w+)\.name:", inspect.getsource(previews.preview))
+    missing = {type(one).__name__ for one in TABLE_ACTIONS.values()} - {*known, "SnapshotExpiry"}
+    assert not missing, "add a case to firnline_standalone.previews.preview, for --dry-run"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -83,7 +83,6 @@ class Preview:
     columns: tuple[str, ...] = ()  # whose distinct values would be counted
     verb: str = "remove"  # what is done to the files
     noun: str = "file"  # what `files` counts
-    unknown: bool = False  # of an action that only finds out when it is carried out
 
 
 def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
@@ -111,7 +110,7 @@ def preview(tables: Tables, order: Order, now_ms: int) -> Preview:
             return _preview_statistics(tables, table, order)
         case TagCreation.name:
             return _preview_tags(tables, table, order, now_ms)
-    return Preview(unknown=True)
+    return Preview(says=f"{order.action} has no preview.")
 
 
 def _preview_rewrite(

@@ -174,7 +174,7 @@ class TextRunReport:
                 styled_text(scope_label(order)),
                 styled_text(what, "red" if one.refused else "cyan"),
                 styled_text(note or order.reason.replace("_", " ")),
-                *(styled_text("?" if one.unknown else figure) for figure in figures),
+                *map(styled_text, figures),
             )
         self._terminal.print(made)
         files = sum(one.files for _, one in found)
@@ -183,8 +183,6 @@ class TextRunReport:
         beside = f" and {count_of(deletes, 'delete file')}" if deletes else ""
         shown = next((one for _, one in found if not one.refused), found[0][1])
         said = f"{count_of(files, shown.noun)}{beside} ({size_text(taken)})"
-        if any(one.unknown for _, one in found):
-            said = "an unknown number of files"
         if snapshots := sum(one.snapshots for _, one in found):
             said = f"{count_of(snapshots, 'snapshot')} and {said}"
         if price := price_of([order for order, one in found if not one.refused]):
