@@ -174,16 +174,23 @@ def test_scaled_services_have_no_number_of_replicas(api: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "path"),
-    [("everything", "groups.etl.both.wanted"), ("one worker for both queues", "both.wanted"),
-     ("a secret", "ordinary.wanted")],
-)  # fmt: skip
-def test_autoscalers_of_workers_ask_for_one_number(api: Cluster, case: str, path: str) -> None:
-    values = {**CASES[case], "keda": {"enabled": True}}
-    found = [one for one in yaml.safe_load_all(render(api, values))
-             if one["kind"] == "ScaledObject" and "-worker" in one["metadata"]["name"]]  # fmt: skip
-    [trigger] = found[0]["spec"]["triggers"]
-    assert trigger["metadata"]["valueLocation"] == path
+    ("case", "paths"),
+    [
+        ("everything", ["ordinary.wanted", "groups.etl.both.wanted", "heavy.wanted"]),
+        ("one worker for both queues", ["both.wanted"]),
+    ],
+)
+def test_autoscalers_of_workers_ask_for_one_number(
+    api: Cluster, case: str, paths: list[str]
+) -> None:
+    found = yaml.safe_load_all(render(api, {**CASES[case], "keda": {"enabled": True}}))
+    scaled = [one for one in found if one["kind"] == "ScaledObject"]
+    workers = [one for one in scaled if "-worker" in one["metadata"]["name"]]
+    triggers = [
+        [trigger["metadata"]["valueLocation"] for trigger in one["spec"]["triggers"]]
+        for one in workers
+    ]
+    assert triggers == [[path] for path in paths]
 
 
 def test_the_scaler_has_its_times_from_the_values(api: Cluster) -> None:
