@@ -161,25 +161,15 @@ def test_two_committers_at_once_commit_once(
 # ---- unknown outcomes
 
 
-def test_an_answer_that_is_lost_is_read_from_the_table(
-    table: Table, meddled: Committer, meddler: Meddler
+@pytest.mark.parametrize("lost", ["drop_answer", "drop_request"])
+def test_what_is_lost_on_its_way_is_read_from_the_table_or_sent_again(
+    table: Table, meddled: Committer, meddler: Meddler, lost: str
 ) -> None:
     result = rewritten(table)
-    meddler.drop_answer = True
+    setattr(meddler, lost, True)
     event = handled(meddled, result)
     assert isinstance(event, RewriteCommitted)
     assert not event.redelivered
-    assert replaces(table) == 1
-    assert table.rows() == [(2, 1)]
-
-
-def test_a_request_that_is_lost_is_sent_again(
-    table: Table, meddled: Committer, meddler: Meddler
-) -> None:
-    result = rewritten(table)
-    meddler.drop_request = True
-    event = handled(meddled, result)
-    assert isinstance(event, RewriteCommitted)
     assert replaces(table) == 1
     assert table.rows() == [(2, 1)]
 
