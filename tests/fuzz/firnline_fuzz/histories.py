@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from firnline_fuzz import schemas
 from firnline_fuzz.tables import Live, Place, Table, number
 from firnline_fuzz.values import value
+from tests.kit.lake.table import create
 
 SIDE = "side"
 _STEPS = {
@@ -96,22 +96,18 @@ def kinds(history: History) -> list[str]:
 def created(jvm: Any, catalog: Any, namespace: str, name: str, history: History) -> Table:
     """The empty table."""
     rng = Random(history.seed)
-    iceberg = jvm.org.apache.iceberg
-    first = schemas.schema(rng, history.columns, kinds(history))
-    schema = iceberg.SchemaParser.fromJson(json.dumps(first))
-    spec = iceberg.PartitionSpecParser.fromJson(schema, json.dumps(_spec(first, history, rng)))
+    schema = schemas.schema(rng, history.columns, kinds(history))
+    by = _spec(schema, history, rng)
     properties = {
         "format-version": str(history.version),
         HOLD_OFF: "0",  # its branches are young
         "write.target-file-size-bytes": str(rng.choice([1 << 20, 10_000, 2000])),
     }
-    text = json.dumps({"namespace": [namespace], "name": name})
-    identifier = iceberg.catalog.TableIdentifierParser.fromJson(text)
-    made = catalog.createTable(identifier, schema, spec, properties)
-    return Table(jvm, catalog, TableName(made.uuid().toString(), (namespace,), name))
+    made = create(jvm, catalog, TableName("", (namespace,), name), schema, by, properties)
+    return Table(jvm, catalog, made)
 
 
-def _spec(schema: dict[str, Any], history: History, rng: Random) -> dict[str, Any]:
+def _spec(schema: dict[str, Any], history: History, rng: Random) -> list[dict[str, Any]]:
     fields = []
     for index in range(history.specs):
         found = transform(schema, rng, history.floats)
@@ -123,7 +119,7 @@ def _spec(schema: dict[str, Any], history: History, rng: Random) -> dict[str, An
             (f["transform"], f["source-id"]) for f in fields
         }:
             fields.append({**one, "field-id": 1000 + index})
-    return {"spec-id": 0, "fields": fields}
+    return fields
 
 
 def transform(

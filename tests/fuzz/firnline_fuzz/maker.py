@@ -7,7 +7,6 @@ everywhere.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,10 @@ from random import Random
 from typing import Any
 
 from firnline_domain.identity import TableName
+from firnline_worker.rewrite.preconditions import HOLD_OFF
 
 from firnline_fuzz.tables import Place, Table, number
+from tests.kit.lake.table import create
 
 RNG = Random(0)
 NOWHERE = Place(0, ())
@@ -41,7 +42,6 @@ class Maker:
         **properties: str,
     ) -> Table:
         """An empty table; `by`: (transform, column). Ids count from 1 in the order of columns."""
-        iceberg = self.jvm.org.apache.iceberg
         fields = [one(n, name, kind) for n, (name, kind) in enumerate(columns.items(), 1)]
         schema = {"type": "struct", "schema-id": 0, "fields": fields}
         parts = [
@@ -49,22 +49,10 @@ class Maker:
              "field-id": 1000 + n}
             for n, (text, column) in enumerate(by)
         ]  # fmt: skip
-        java = iceberg.SchemaParser.fromJson(json.dumps(schema))
-        spec = json.dumps({"spec-id": 0, "fields": parts})
-        name = f"s{uuid.uuid4().hex[:8]}"
-        text = json.dumps({"namespace": [self.namespace], "name": name})
-        made = self.catalog.createTable(
-            iceberg.catalog.TableIdentifierParser.fromJson(text),
-            java,
-            iceberg.PartitionSpecParser.fromJson(java, spec),
-            {
-                "format-version": str(self.version),
-                "firnline.rewrite.hold-off-ms": "0",
-                **properties,
-            },
-        )
-        identity = TableName(made.uuid().toString(), (self.namespace,), name)
-        return Table(self.jvm, self.catalog, identity)
+        name = TableName("", (self.namespace,), f"s{uuid.uuid4().hex[:8]}")
+        given = {"format-version": str(self.version), HOLD_OFF: "0", **properties}
+        made = create(self.jvm, self.catalog, name, schema, parts, given)
+        return Table(self.jvm, self.catalog, made)
 
 
 def one(number: int, name: str, kind: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from random import Random
 from typing import Any
 
 from firnline_domain.errors import TaskRefused
-from firnline_domain.identity import Scope, task_id
+from firnline_domain.identity import Scope
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.slices import Slice
@@ -25,6 +24,7 @@ from pyspark.errors import PySparkException, UnsupportedOperationException
 from firnline_fuzz import readers
 from firnline_fuzz.histories import FULL, History, Life, Selection, created
 from firnline_fuzz.tables import Table
+from tests.kit.lake.table import rewrite_order
 
 MOST_SCOPES = 2
 _numbers = itertools.count(1)
@@ -198,15 +198,10 @@ class Trial:
         return str(self.table.java.operations().current().metadataFileLocation())
 
     def _order(self, ref: str, scope: Scope) -> RewriteFiles:
-        number, now, selection = next(_numbers), int(time.time() * 1000), next(self.actions)
-        after = self.passes.get((ref, scope))
+        after, selection = self.passes.get((ref, scope)), next(self.actions)
         action, ratio = (after.action, after.min_dead_ratio) if after else selection
-        text = f"{scope.spec_id}{scope.partition}"
         head = self.bench.tables.load(self.table.name).head(ref).snapshot_id
-        task = task_id(self.table.name.uuid, ref, text, action, number)
-        return RewriteFiles(
-            task_id=task, table=self.table.name, ref=ref, scope=scope, action=action,
-            reason="fuzz", trigger_snapshot_id=head, attempt=1, ordered_at_ms=now,
-            deadline_ms=now + 600_000, min_dead_ratio=ratio, max_bytes=self.slice_bytes,
-            after=after,
+        return rewrite_order(
+            self.table.name, head, scope, ref, action, "fuzz",
+            min_dead_ratio=ratio, max_bytes=self.slice_bytes, after=after,
         )  # fmt: skip

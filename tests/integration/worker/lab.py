@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from firnline_adapters.records.signing import keys_here
 from firnline_deletes.columns.fields import field_id
 from firnline_deletes.files.projection import table_schema
-from firnline_domain.identity import Scope, TableName, task_id
+from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.summaries import TASK_ID, sign_summary
 from firnline_domain.records.results import RewriteFinished
@@ -26,6 +26,7 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from firnline_worker.spark.java_api import JavaTables
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
+from tests.kit.lake.table import rewrite_order
 from tests.kit.lake.writer import TableWriter
 
 _numbers = itertools.count(1)
@@ -80,22 +81,8 @@ class Lab:
         return {str(path) for path in root.rglob("*") if path.is_file() and path.suffix != ".crc"}
 
     def order(self, scope: Scope | None = None, ref: str = "main") -> RewriteFiles:
-        number = next(_numbers)
-        scope = scope or self.scopes()[0]
-        text = f"{scope.spec_id}{scope.partition}"
-        return RewriteFiles(
-            task_id=task_id(self.name.uuid, ref, text, "compact", number),
-            table=self.name,
-            ref=ref,
-            scope=scope,
-            action="compact",
-            reason="test",
-            trigger_snapshot_id=self.table().head_id(ref) or 0,
-            attempt=1,
-            ordered_at_ms=now_ms(),
-            deadline_ms=now_ms() + 600_000,
-            run_ms=600_000,
-        )
+        head = self.table().head_id(ref) or 0
+        return rewrite_order(self.name, head, scope or self.scopes()[0], ref, reason="test")
 
     def scopes(self) -> list[Scope]:
         table = self.table()

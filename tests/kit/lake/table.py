@@ -12,7 +12,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any
@@ -60,19 +60,32 @@ def create_table(
     **properties: str,
 ) -> TableName:
     """An empty v2 table, partitioned by identity(p) or not; its name with its uuid."""
-    iceberg = jvm.org.apache.iceberg
     fields = [
         {"id": number, "name": name, "required": False, "type": kind}
         for number, name, kind in columns
     ]
-    body = {"type": "struct", "schema-id": 0, "fields": fields}
-    schema = iceberg.SchemaParser.fromJson(json.dumps(body))
-    spec = iceberg.PartitionSpec.builderFor(schema)
-    built = (spec.identity("p") if partitioned else spec).build()
-    given = jvm.java.util.HashMap()
+    schema = {"type": "struct", "schema-id": 0, "fields": fields}
+    by_p = {"name": "p", "transform": "identity", "source-id": 3, "field-id": 1000}
+    return create(jvm, catalog, name, schema, [by_p] * partitioned, properties)
+
+
+def create(
+    jvm: Any,
+    catalog: Any,
+    name: TableName,
+    schema: Mapping[str, Any],
+    by: Sequence[Mapping[str, Any]],
+    properties: Mapping[str, str],
+) -> TableName:
+    """An empty table, v2 by default; its name with its uuid. `schema`, `by`: as in Iceberg's JSON,
+    the fields of the partition spec."""
+    iceberg, given = jvm.org.apache.iceberg, jvm.java.util.HashMap()
+    java = iceberg.SchemaParser.fromJson(json.dumps(schema))
+    spec = json.dumps({"spec-id": 0, "fields": by})
     for key, value in {"format-version": "2", **properties}.items():
         given.put(key, value)
-    made = catalog.createTable(identifier(jvm, name), schema, built, given)
+    spec = iceberg.PartitionSpecParser.fromJson(java, spec)
+    made = catalog.createTable(identifier(jvm, name), java, spec, given)
     return TableName(str(made.uuid().toString()), name.namespace, name.name)
 
 
@@ -99,6 +112,22 @@ def _number(text: str) -> int | None:
 
 def _text(text: str) -> str | None:
     return None if text == "null" else text
+
+
+def rewrite_order(
+    table: TableName,
+    head: int,
+    scope: Scope,
+    ref: str = MAIN,
+    action: str = "compact",
+    reason: str = "small_files",
+    **more: Any,
+) -> RewriteFiles:
+    """What a planner sends; no two are the same task."""
+    text, at_ms = f"{scope.spec_id}{scope.partition}", int(time.time() * 1000)
+    task = task_id(table.key, ref, text, action, next(_orders))
+    due = {"deadline_ms": at_ms + 600_000, "run_ms": 600_000, **more}
+    return RewriteFiles(task, table, ref, scope, action, reason, head, 1, at_ms, **due)
 
 
 @dataclass
@@ -315,14 +344,7 @@ class Table:
     # ---- what the planner says, and what readers see
 
     def order(self, p: str | None = None, action: str = "compact") -> RewriteFiles:
-        scope, head, at_ms = self.scope(p), self.head, int(time.time() * 1000)
-        text = f"{scope.spec_id}{scope.partition}"
-        return RewriteFiles(
-            task_id=task_id(self.name.key, MAIN, text, action, next(_orders)),
-            table=self.name, ref=MAIN, scope=scope, action=action, reason="small_files",
-            trigger_snapshot_id=head, attempt=1, ordered_at_ms=at_ms,
-            deadline_ms=at_ms + 600_000, run_ms=600_000,
-        )  # fmt: skip
+        return rewrite_order(self.name, self.head, self.scope(p), action=action)
 
     def shown_at(self, snapshot_id: int) -> list[Shown]:
         """Rows of a snapshot, sorted."""
