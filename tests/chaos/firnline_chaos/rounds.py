@@ -23,7 +23,7 @@ from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.catalog.rest import RestCatalog
 
-from firnline_chaos import clocks, described, invariants
+from firnline_chaos import clocks, invariants
 from firnline_chaos.catalog_proxy import Journal
 from firnline_chaos.ground import SWEEP_AGE_S, Ground, ground
 from firnline_chaos.hostile import tenant
@@ -36,6 +36,7 @@ from firnline_chaos.tables import BUSY, KINDS, NAMESPACE, Kind, create, drop_old
 from firnline_chaos.topics import Topics
 from firnline_chaos.writers import Book, Writer
 from tests.kit.lake.rows import Lineage, Unseen
+from tests.kit.lake.statistics import find_wrong
 
 READY_S = 300.0  # until all parts serve again after a storm
 REST_S = 300.0  # until nothing moves any more: longer than an order's deadline
@@ -226,7 +227,7 @@ class Run:
             ),
             *invariants.files(name, self.reader.facts(name, committed, promise, ever)),
             *invariants.counters(name, head, state, recount(table, kind.target_bytes)),
-            *described.findings(table, lineage),
+            *(f"{name}: {one}" for one in find_wrong(table, lineage.distinct_ids)),
         ]
         for ref in table.metadata.refs:
             found += self._rows(name, table, ref)

@@ -16,8 +16,8 @@ from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.refs import SnapshotRefType
 
 from firnline_actions.ages import went_of_age
-from firnline_actions.described import Described, statistics_of
 from tests.kit.lake.rows import Change, Lineage, Node
+from tests.kit.lake.statistics import find_wrong, statistics_of
 from tests.kit.lake.writer import local
 
 
@@ -34,7 +34,7 @@ class Witness:
     seen: set[int] = field(default_factory=set)
     read: int = 0
     table: LoadedTable | None = None  # as it was looked at last
-    described: Described = field(default_factory=Described)
+    described: set[str] = field(default_factory=set)  # statistics files that were right
 
     def __post_init__(self) -> None:
         self.lineage = Lineage(self._dropped)
@@ -43,6 +43,10 @@ class Witness:
         assert self.table is not None
         snapshot = self.table.snapshot(node.snapshot_id)
         return Change(killed=went_of_age(self.table, snapshot))
+
+    def _exact(self, snapshot_id: int) -> dict[int, int]:
+        rows = self.lineage.rows(snapshot_id)
+        return {**self.lineage.distinct_ids(snapshot_id), 3: len(rows)}  # u is a number of its own
 
     def load(self) -> LoadedTable:
         return self.tables.load(self.name)
@@ -62,7 +66,10 @@ class Witness:
             self.lineage.rows(one.snapshot_id)
             for path in self._files(table, one):
                 assert Path(path).exists(), f"{path} of snapshot {one.snapshot_id} is gone"
-        self.described.check(table, self.lineage)
+        for one in statistics_of(table):
+            assert table.retains(one.snapshot_id), f"{one.statistics_path} is of no snapshot"
+        assert not [*find_wrong(table, self._exact, self.described)]
+        self.described |= {one.statistics_path for one in statistics_of(table)}
         return table
 
     def _files(self, table: LoadedTable, snapshot: Any) -> frozenset[str]:

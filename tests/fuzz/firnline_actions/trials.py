@@ -91,6 +91,7 @@ class Trial:
         self.witness = Witness(self.ground.tables, self.ground.spark, table.name)
         self.table, self.writer = table, Writer(table, self.witness.lineage)
         self.orphans: list[str] = []
+        self.script: list[str] = []  # steps of writers as they were planned, and actions
         self.tags_wanted = 0
 
     def live(self) -> None:
@@ -113,6 +114,7 @@ class Trial:
         if action == "create_tags":
             self._want_a_tag()
         self.writer.moved.clear()
+        self.script.append(f"{action} {end}")
         fine = self._act(action, end)
         after = self._look()
         moved = self.writer.moved
@@ -201,7 +203,9 @@ class Trial:
         if rng.random() < 0.15:
             branches = [name for name, ref in self.table.java.refs().items() if ref.isBranch()]
             ref = rng.choice(sorted(branches))
-        planned: Planned | None = getattr(self.writer, _one_of(rng, STEPS))(rng, ref)
+        word = _one_of(rng, STEPS)
+        self.script.append(word if ref == MAIN else f"{word}@{ref}")
+        planned: Planned | None = getattr(self.writer, word)(rng, ref)
         return planned
 
     def _time_passes(self) -> None:
@@ -245,7 +249,7 @@ class Trial:
         left = self.witness.stored() - kept
         assert not left, f"nothing names them: {sorted(left)[:10]}"
         self.ground.told["snapshots read"] += self.witness.read
-        self.ground.told["statistics files read"] += len(self.witness.described.seen)
+        self.ground.told["statistics files read"] += len(self.witness.described)
 
     def _run_well(self, action: str) -> None:
         events = self.ground.runner.run(self.table.name, RequestedAction(action))

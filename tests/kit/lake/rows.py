@@ -101,7 +101,7 @@ def _summary(found: Summary | None) -> dict[str, str]:
     return {"operation": found.operation.value, **found.additional_properties}
 
 
-class Unseen(Exception):
+class Unseen(LookupError):
     """The model has not seen a snapshot, or not what its commit meant."""
 
 
@@ -194,6 +194,10 @@ class Lineage:
             for node in reversed(chain):
                 rows = self._rows[node.snapshot_id] = self._after(node, rows)
             return rows
+
+    def distinct_ids(self, snapshot_id: int) -> dict[int, int]:
+        """Values of the field 1. Raises Unseen."""
+        return {1: len({row.key for row in self.rows(snapshot_id)} - {None})}
 
     def _after(self, node: Node, rows: Rows) -> Rows:
         if node.tasks and node.drops and self._dropped is not None:
