@@ -24,11 +24,13 @@ SEED = os.environ.get("FIRNLINE_ACTIONS_SEED")
 
 
 def trial(ground: Ground, seed: int, rounds: int = ROUNDS) -> None:
+    one = Trial(ground, seed, rounds)
     try:
-        Trial(ground, seed, rounds).live()
+        one.live()
     finally:
         if sys.exc_info()[0] is not None:
             show(ground)
+            print(" | ".join(one.script))
             print(f"replay: make fuzz-actions SEED={seed}")
 
 

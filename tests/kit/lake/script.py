@@ -3,8 +3,7 @@
     append 1 2 | append 3 | rewrite groups=2 | eq_delete 1 | expire
 
 Rows are `id` or `id:v` (v is 1). f1, f2 ... are files in the order in which writers made them, s1,
-s2 ... heads after each step. `p=a` is a partition. `rewrite` and `convert f1` plan and write, and
-commit nothing.
+s2 ... heads after each step. `p=a` is a partition. `rewrite` plans and writes, and commits nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.scan.planning import live_files
 
 from tests.kit.lake.scenario import CommitScenario
-from tests.kit.lake.steps import change_spec
 from tests.kit.lake.table import Row
 from tests.kit.lake.writer import described
 
@@ -45,7 +43,7 @@ class Script:
             word, *rest = line.split()
             named = dict(one.split("=") for one in rest if "=" in one)
             getattr(self, f"_{word}")(*(one for one in rest if "=" not in one), **named)
-            if word not in ("rewrite", "convert", "unmasked"):
+            if word not in ("rewrite", "unmasked"):
                 self.snapshots.append(self.table.head)
         return self.result
 
@@ -63,9 +61,6 @@ class Script:
 
     def _pos_delete(self, name: str, *positions: str) -> None:
         self.files.append(self.table.delete_rows(self._file(name), *map(int, positions)))
-
-    def _upsert(self, *rows: str) -> None:
-        self.table.upsert(*parse_rows(" ".join(rows)))
 
     def _again(self, name: str) -> None:
         """The same file a second time, as `add_files` does that is run twice."""
@@ -88,24 +83,12 @@ class Script:
     def _expire(self) -> None:
         self.table.expire_all_but_heads()
 
-    def _branch(self, name: str) -> None:
-        self.table.branch(name)
-
-    def _spec(self) -> None:
-        change_spec(self.table).pending.commit()
-
-    def _property(self, name: str, value: str) -> None:
-        self.table.java.updateProperties().set(name, value).commit()
-
     def _rewrite(
         self, p: str | None = None, groups: str = "1", number: str | None = None, map: str = ""
     ) -> None:
         """`map=none`: without the map of its rows."""
         result = self.table.rewrite(p, int(groups), number and int(number))
         self.results.append(replace(result, row_map=None) if map == "none" else result)
-
-    def _convert(self, *names: str, p: str | None = None) -> None:
-        self.results.append(self.table.convert(*map(self._file, names), p=p))
 
     def _unmasked(self) -> None:
         """What was planned, as a worker makes it that applies no delete."""
