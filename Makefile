@@ -96,6 +96,10 @@ test-demo: setup $(CLASSES) ## The demo with every service killed once; no other
 test-long: setup ## What `make test` leaves out (marker `long`), for hours: ONLY="tests/integration/lake tests/fuzz ..."
 	$(BIN)/pytest -m long --durations 40 $(ONLY)
 
+.PHONY: test-cluster
+test-cluster: setup ## Executors on other hosts, lost and killed: Spark's own master and YARN (10 min; needs root)
+	$(BIN)/pytest -m long tests/integration/cluster
+
 KUBERNETES := tests/kubernetes
 .PHONY: test-chart
 test-chart: setup ## The Helm chart by Helm and Kubernetes' API server, both built from Go modules once: needs root, Debian, Go

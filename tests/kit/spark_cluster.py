@@ -1,5 +1,6 @@
 """A Spark cluster on one machine whose hosts share nothing: a master and workers of the pyspark
-package, each host in a network, mount and process namespace of its own.
+package, or YARN's daemons (`tests/kit/yarn.py`), each host in a network, mount and process
+namespace of its own.
 
 A host sees `/usr` without Python, Spark at `/opt/spark`, and an empty disk. It reaches the others
 by a bridge in the namespace of the driver, which has the services; the machine's own interfaces are
@@ -14,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -26,7 +27,7 @@ import psutil
 PREFIX = "10.213.7"
 DRIVER = f"{PREFIX}.1"
 MASTER_PORT = 7077
-WAIT_S = 60.0
+WAIT_S = 240.0  # YARN took 70 at a load of 25
 CLONE_NEWNET = 0x40000000
 EXECUTOR = "CoarseGrainedExecutorBackend"
 _numbers = count(1)
@@ -50,7 +51,7 @@ def reason_against() -> str | None:
 
 @dataclass
 class Host:
-    """One that runs a Spark worker; `folder` holds its log."""
+    """One that runs a manager's worker; `folder` holds its log."""
 
     name: str
     address: str
@@ -93,15 +94,47 @@ class Host:
         return found
 
 
+@dataclass(frozen=True)
+class Manager:
+    """What gives executors to drivers: `head` runs at the driver's address, `node` on each host,
+    and logs `registered` when it is there. `shared`: a folder that all hosts see at its path."""
+
+    master: str
+    head: Sequence[str]
+    node: Callable[[Host], Sequence[str]]
+    registered: str
+    class_path: str = "/opt/spark/jars/*"
+    options: str = ""
+    shared: Path | None = None
+
+
+def _worker(host: Host) -> Sequence[str]:
+    size = ("--cores", str(host.cores), "--memory", f"{host.memory_mb}m")
+    return ("org.apache.spark.deploy.worker.Worker", "--host", host.address, *size, SPARK_MASTER)
+
+
+SPARK_MASTER = f"spark://{DRIVER}:{MASTER_PORT}"
+STANDALONE = Manager(
+    SPARK_MASTER,
+    ("org.apache.spark.deploy.master.Master", "--host", DRIVER, "--webui-port", "8080"),
+    _worker,
+    "registered with master",
+)
+
+
 @dataclass
 class SparkCluster:
-    """A running cluster. Programs in the driver's namespace reach it at `master`."""
+    """A running cluster. Programs in the driver's namespace reach it at its manager's `master`."""
 
     namespace: str
     folder: Path
     hosts: list[Host]
-    master: str = f"spark://{DRIVER}:{MASTER_PORT}"
+    manager: Manager
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def master(self) -> str:
+        return self.manager.master
 
     def in_driver(self, argv: Sequence[str]) -> list[str]:
         """The command, run in the driver's network."""
@@ -122,10 +155,8 @@ class SparkCluster:
         return [one for host in self.hosts for one in host.executors()]
 
     def start(self, host: Host) -> None:
-        """Its Spark worker."""
-        memory = ("--cores", str(host.cores), "--memory", f"{host.memory_mb}m")
-        main = ("org.apache.spark.deploy.worker.Worker", "--host", host.address, *memory)
-        host.process = self._spark(host, "worker", *main, self.master)
+        """Its worker."""
+        host.process = self._java(host, "worker", self.manager.node(host))
 
     def stop(self, host: Host) -> None:
         """At once, with everything on it."""
@@ -133,10 +164,10 @@ class SparkCluster:
             _kill(host.process)
             host.process = None
 
-    def _spark(self, host: Host, name: str, *argv: str) -> subprocess.Popen[bytes]:
+    def _java(self, host: Host, name: str, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         host.folder.mkdir(parents=True, exist_ok=True)
         script = host.folder / f"{name}.sh"
-        script.write_text(_host_script(host, argv))
+        script.write_text(_host_script(host, argv, self.manager))
         unshared = ("unshare", "-m", "-p", "-u", "-f", "--kill-child", "sh", str(script))
         with (host.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
@@ -149,7 +180,11 @@ class SparkCluster:
 
 @contextmanager
 def spark_cluster(
-    folder: Path, hosts: int = 2, cores: int = 1, memory_mb: int = 1536
+    folder: Path,
+    hosts: int = 2,
+    cores: int = 1,
+    memory_mb: int = 1536,
+    manager: Manager = STANDALONE,
 ) -> Iterator[SparkCluster]:
     """A master and `hosts` workers as long as the block runs."""
     name = f"fl{os.getpid()}x{next(_numbers)}"
@@ -162,14 +197,13 @@ def spark_cluster(
         ]  # fmt: skip
         for host in listed:
             _host_network(held, name, host)
-        made = SparkCluster(name, folder, listed)
+        made = SparkCluster(name, folder, listed, manager)
         held.callback(_stop_all, made)
         machine = Host(name, DRIVER, folder / "master", 0, 0)
-        main = ("org.apache.spark.deploy.master.Master", "--host", DRIVER, "--webui-port", "8080")
-        made._spark(machine, "master", *main)
+        made._java(machine, "master", manager.head)
         for host in listed:
             made.start(host)
-        _wait(made, machine)
+        _wait(made)
         yield made
 
 
@@ -197,8 +231,9 @@ def _ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-def _host_script(host: Host, argv: Sequence[str]) -> str:
-    """Makes the host's disk, then runs Spark on it with an environment of its own."""
+def _host_script(host: Host, argv: Sequence[str], manager: Manager) -> str:
+    """Makes the host's disk, then runs a daemon on it with an environment of its own. The host's
+    name is its address: YARN tells names, and nobody here resolves any."""
     java = Path(shutil.which("java") or "java").resolve().parents[1]
     root = host.folder / "root"
     spec = find_spec("pyspark")
@@ -207,6 +242,8 @@ def _host_script(host: Host, argv: Sequence[str]) -> str:
     at_usr = java.is_relative_to("/usr")
     home = java if at_usr else Path("/opt/java")
     bind_java = "" if at_usr else f"mkdir -p {root}/opt/java; mount --bind {java} {root}/opt/java"
+    shared = manager.shared
+    bind_shared = f"mkdir -p {root}{shared}; mount --bind {shared} {root}{shared}" if shared else ""
     words = " ".join(argv)
     return f"""set -e
 mount --make-rprivate /
@@ -220,27 +257,29 @@ for one in usr/bin/python3*; do [ -e "$one" ] && mount --bind /dev/null "$one"; 
 mount --rbind /dev dev
 mount --bind {spark} opt/spark
 {bind_java}
+{bind_shared}
 mount --bind {host.folder}/work work
 mount -t proc proc proc
 cp /etc/passwd /etc/group /etc/nsswitch.conf etc/ 2>/dev/null || true
 [ -d /etc/alternatives ] && cp -a /etc/alternatives etc/
 [ -f /etc/ld.so.cache ] && cp /etc/ld.so.cache etc/
 [ -d /etc/java-17-openjdk ] && cp -a /etc/java-17-openjdk etc/
-hostname {host.name}
-printf '127.0.0.1 localhost\\n{host.address} {host.name}\\n' > etc/hosts
+hostname {host.address}
+echo '127.0.0.1 localhost' > etc/hosts
 cd /
 exec chroot {root} /usr/bin/env -i PATH=/usr/bin:/bin HOME=/tmp JAVA_HOME={home} \\
   SPARK_HOME=/opt/spark SPARK_WORKER_DIR=/work SPARK_SCALA_VERSION=2.13 \\
-  {home}/bin/java -Xmx256m -cp '/opt/spark/jars/*' {words}
+  {home}/bin/java -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 {manager.options} \\
+  -cp '{manager.class_path}' {words}
 """
 
 
-def _wait(cluster: SparkCluster, machine: Host) -> None:
+def _wait(cluster: SparkCluster) -> None:
     """Until every worker has registered."""
     end = time.monotonic() + WAIT_S
     while time.monotonic() < end:
         logs = [host.folder / "worker.log" for host in cluster.hosts]
-        if all(log.exists() and "registered with master" in log.read_text() for log in logs):
+        if all(log.exists() and cluster.manager.registered in log.read_text() for log in logs):
             return
         time.sleep(0.2)
     texts = [log.read_text()[-2000:] for log in cluster.folder.glob("*/*.log")]

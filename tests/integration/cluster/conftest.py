@@ -17,6 +17,7 @@ from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
 from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.spark_cluster import DRIVER, SparkCluster, reason_against, spark_cluster
 from tests.kit.spark_driver import SparkDriver, spark_driver
+from tests.kit.yarn import MEMORY_MB, spark_settings, yarn
 
 CANARY = "cAnAry-spark-secret-7w"
 
@@ -41,8 +42,13 @@ class World:
         return sorted(name for name in names if name.endswith(ending))
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+MASTERS = ("standalone", "yarn")
+
+
+@pytest.fixture(scope="module", params=MASTERS)
+def world(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
     if why := reason_against():
         pytest.skip(why)
     try:
@@ -52,15 +58,21 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     jars = (iceberg_jar(), aws_bundle())  # and the catalog's: the cluster's network has no way out
     join_class_path("catalog")
     folder = tmp_path_factory.mktemp("cluster")
-    with spark_cluster(folder) as cluster, cluster.here(), _served(folder) as (store, catalog):
+    made, more = spark_cluster(folder), dict[str, str]()
+    if request.param == "yarn":
+        manager = yarn(folder / "yarn")
+        made = spark_cluster(folder, memory_mb=MEMORY_MB, manager=manager)
+        more = spark_settings(manager)
+    with made as cluster, cluster.here(), _served(folder) as (store, catalog):
         properties = {**catalog.properties(), "s3.endpoint": store.endpoint}
         config = folder / "firnline.toml"
-        config.write_text(_toml(properties, folder / "events"))
+        config.write_text(_toml(properties, folder / "events", more))
         environment = {
             "FIRNLINE_CONFIG": str(config),
             "FIRNLINE_ICEBERG_JAR": os.pathsep.join(map(str, jars)),
             "FIRNLINE_STATE_DIR": str(folder / "state"),
             "FIRNLINE_SPARK_MASTER": cluster.master,
+            "HADOOP_CONF_DIR": str(folder / "yarn"),  # read for the master `yarn` alone
             "FIRNLINE_KAFKA": "unused",
             "FIRNLINE_REDIS": "redis://unused",
             "SPARK_LOCAL_IP": DRIVER,
@@ -78,7 +90,7 @@ def _served(folder: Path) -> Iterator[tuple[S3Server, LakeCatalog]]:
         yield store, catalog
 
 
-def _toml(properties: dict[str, str], events: Path) -> str:
+def _toml(properties: dict[str, str], events: Path, more: dict[str, str]) -> str:
     """Spark's own event log is on: what a history server would show."""
     events.mkdir()
     spark = {
@@ -86,10 +98,13 @@ def _toml(properties: dict[str, str], events: Path) -> str:
         "spark.driver.bindAddress": DRIVER,
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
+        # Executors live for some seconds here: what the JVM would compile costs more than it gives.
+        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": events.as_uri(),
         "spark.hadoop.fs.s3a.secret.key": CANARY,
+        **more,
     }
     sections = {"catalogs.lake": properties, "spark": spark}
     return "\n".join(

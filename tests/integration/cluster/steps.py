@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from firnline_iceberg.removal.sweep import OutputSweeper
 from firnline_iceberg.scan.planning import live_files
 from firnline_iceberg.storage.file_io import TableStorage
 from firnline_worker.delete_sets import send_to_executors
+from firnline_worker.host.out_of_memory import exhausted_memory, is_out_of_memory
 from firnline_worker.rewrite.compare_rows import Comparer
 from firnline_worker.spark import executor_check
 from firnline_worker.table_actions import expire_snapshots as expiry
@@ -24,6 +26,7 @@ from tests.kit.expiries import expire
 from tests.kit.spark_driver import Parts
 
 FILES, ROWS = 4, 1_000
+LIMIT_MB, HELD_S = 2_048, 20.0  # more than any executor of these tests may have
 
 
 def make(parts: Parts, namespace: str, rows: int = ROWS) -> list[Any]:
@@ -185,6 +188,21 @@ def compare(parts: Parts, namespace: str, task: str) -> str:
 def rows(parts: Parts, namespace: str) -> list[Any]:
     parts.spark.catalog.clearCache()
     return parts.lab(namespace).rows()
+
+
+def exhaust_memory(parts: Parts) -> tuple[bool, str, str]:
+    """A stage whose Python takes more than an executor has: what its failure is to a worker."""
+
+    def fill(_: Any) -> list[int]:
+        held = [b"x" * (64 << 20) for _ in range(LIMIT_MB // 64)]
+        time.sleep(HELD_S)  # the manager looks now and then
+        return [len(held)]
+
+    try:
+        parts.spark.sparkContext.parallelize([0], 1).mapPartitions(fill).collect()
+    except Exception as error:
+        return is_out_of_memory(error), str(exhausted_memory(error)), str(error)
+    return False, "", "it had room"
 
 
 def checked(parts: Parts, unreachable: str = "") -> list[str]:
