@@ -1,11 +1,15 @@
-"""Spark Structured Streaming with `firnline.streaming-readers`: rewrites and expiry never stop the
-query, and it has each appended row once. Without the property it can stop."""
+"""Spark Structured Streaming and a streaming read of Flink with `firnline.streaming-readers`:
+rewrites and expiry never stop the query, and it has each appended row once. Without the property it
+can stop."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +36,7 @@ from pyspark.errors import StreamingQueryException
 
 from tests.integration.worker.lab import Lab, now_ms
 from tests.kit.expiries import expire
+from tests.kit.flink import FlinkSql, Job, flink_sql
 from tests.meddling import Meddler
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -51,6 +56,12 @@ REMOVALS = {  # of rows, which the owner has set
     "expire_partitions": "firnline.partitions.ttl-hours",
     "archive_partitions": "firnline.archive.after-hours",
 }
+CHECKPOINT_S = 1.0  # of Flink, which hands out rows with each
+ROWS_S = 300.0  # until Flink has brought them
+FROM_THE_FIRST = (
+    "'streaming'='true', 'monitor-interval'='1s', "
+    "'starting-strategy'='INCREMENTAL_FROM_EARLIEST_SNAPSHOT'"
+)
 
 
 @dataclass
@@ -100,6 +111,47 @@ class Stream:
             for one in self.lab.table().snapshots
             if one.summary and "firnline.version" in one.summary.additional_properties
         }
+
+
+class Stopped(Exception):
+    """Flink's query has stopped."""
+
+
+@dataclass
+class FlinkStream(Stream):
+    """The same by Flink, whose streaming read takes up appends alone."""
+
+    flink: FlinkSql | None = None
+    brought: list[int] = field(default_factory=list)
+
+    def start(self, **_: str) -> None:
+        assert self.flink is not None
+        table = f"lake.{self.lab.namespace}.t"
+        found = self.flink.execute(f"SELECT id FROM {table} /*+ OPTIONS({FROM_THE_FIRST}) */")
+        self.query = Job(found.getJobClient().get())
+        threading.Thread(target=self._take, args=(found.collect(),), daemon=True).start()
+
+    def _take(self, rows: Any) -> None:
+        while rows.hasNext():
+            self.brought.append(rows.next().getField(0))
+
+    def read(self) -> list[int]:
+        """Return the rows, when there are as many as were appended. Raises Stopped."""
+        end = time.monotonic() + ROWS_S
+        while len(self.brought) < len(self.appended) and time.monotonic() < end:
+            time.sleep(0.2)
+            if self.query.status == "FAILED":
+                raise Stopped(self.query.read_failure())
+        return sorted(self.brought)
+
+
+@contextmanager
+def flink_stream(lab: Lab, catalog_uri: str, folder: Path) -> Iterator[FlinkStream]:
+    with flink_sql({"lake": catalog_uri}, folder / "flink.log", CHECKPOINT_S) as flink:
+        made = FlinkStream(lab, flink=flink)
+        yield made
+        if made.query is not None:
+            made.query.cancel()
 
 
 @pytest.fixture
@@ -267,3 +319,16 @@ def test_no_action_stops_a_stream(stream: Stream, act: Callable[[str], Any]) -> 
         if stream.query is None:
             stream.start()
         assert stream.read() == stream.appended, done
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)  # Flink needs as much again as Spark, and the host may have other work
+def test_no_action_stops_a_stream_of_flink(
+    lab: Lab, act: Callable[[str], Any], catalog_uri: str, tmp_path: Path
+) -> None:
+    with flink_stream(lab, catalog_uri, tmp_path) as stream:
+        for done in act_in_turn(stream, act):
+            if stream.query is None:
+                stream.start()
+            assert stream.read() == stream.appended, done
+        assert stream.query.status == "RUNNING"
