@@ -6,6 +6,7 @@ the service says so and ends. A broker that does not answer may come back: it wa
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -29,6 +30,7 @@ REFUSED: Mapping[int, str] = {
     KafkaError.UNSUPPORTED_SASL_MECHANISM: "see sasl.mechanism in",
     KafkaError._SSL: "see security.protocol and ssl.* in",
 }
+UNANSWERED = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 UNREACHED = (
     f"{KAFKA.variable} names the brokers; security.protocol in {KAFKA_CONFIG.variable} is that of "
     "their listener"
@@ -85,17 +87,22 @@ class KafkaProbe:
 
     def list_problems(self, wanted: Mapping[str, set[AclOperation]]) -> list[str]:
         """Return a line for each topic that is missing, or that this process may not use. Raises
-        KafkaException."""
+        KafkaException, Unreached."""
         asked = self._admin.describe_topics(
             TopicCollection(sorted(wanted)),
             include_authorized_operations=True,
             request_timeout=TRY_S * 3,
         )
-        return [
-            line
-            for name in sorted(asked)
-            for line in _topic_problems(name, asked[name], wanted[name])
-        ]
+        try:
+            return [
+                line
+                for name in sorted(asked)
+                for line in _topic_problems(name, asked[name], wanted[name])
+            ]
+        except KafkaException as error:
+            if error.args[0].code() in UNANSWERED:  # a broker that is only starting, or is busy
+                raise Unreached(self._error_text(error.args[0])) from None
+            raise
 
 
 def _topic_problems(name: str, asked: Any, wanted: set[AclOperation]) -> Iterator[str]:
@@ -137,19 +144,20 @@ def require_kafka(
 
     Raises Misconfigured: a line for each missing topic and each missing ACL."""
     probe = KafkaProbe(kafka)
+    deadline = math.inf
     while True:
         try:
             probe.wait_for_broker()
-            break
+            deadline = min(deadline, time.monotonic() + SPREAD_S)
+            wrong = probe.list_problems(topic_operations(service))
+            if not wrong:
+                return probe
+            if time.monotonic() > deadline:
+                raise Misconfigured("\n".join(wrong))
+            sleep(0.5)
         except Unreached as why:
             then = "waiting" if wait else "serving without it"
             log.warning("kafka_unreached", why=why, then=then, see=UNREACHED)
             if not wait:
                 return probe
             sleep(AGAIN_S - TRY_S)
-    deadline = time.monotonic() + SPREAD_S
-    while wrong := probe.list_problems(topic_operations(service)):
-        if time.monotonic() > deadline:
-            raise Misconfigured("\n".join(wrong))
-        sleep(0.5)
-    return probe

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from firnline_domain.errors import Misconfigured
 
@@ -60,4 +61,6 @@ def replication_here(
     """Choose replication factor and in-sync replicas by the brokers of this cluster; None = not set
     by the user. Raises Misconfigured, KafkaException."""
     brokers = len(admin.list_topics(timeout=TIMEOUT_S).brokers)
+    if not brokers:  # the first one has just started
+        raise KafkaException(KafkaError(KafkaError.BROKER_NOT_AVAILABLE))
     return choose_replication(brokers, replicas, min_in_sync)
