@@ -270,7 +270,7 @@ class Table:
         ref: str = MAIN,
     ) -> None:
         """One `RowDelta`; `gone`: replaced deletion vectors as JSON."""
-        self.writer.row_delta(rows, deletes, gone, ref=ref)
+        self.writer.row_delta(rows, deletes, removed=gone, ref=ref)
 
     def evolve(self, schema: Mapping[str, Any], last_column_id: int) -> None:
         """Make `schema` the current one."""
