@@ -80,7 +80,8 @@ class NatsSubject:
         except FAILURES as error:
             self._held.clear()  # they come again
             self._runner.run(self._disconnect())
-            raise RetryLater(f"subject {self._subject}: {error or type(error).__name__}") from error
+            why = str(error) or "NATS does not answer"
+            raise RetryLater(f"subject {self._subject}: {why}") from error
 
     async def _fetch(self, timeout_s: float) -> list[ForeignMessage]:
         if self._subscription is None:
