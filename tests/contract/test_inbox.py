@@ -208,12 +208,15 @@ class Unreachable(KafkaPublisher):
 def test_a_partition_that_another_member_takes_is_told_of(kafka: str) -> None:
     run = uuid.uuid4().hex
     publisher = KafkaPublisher(kafka, BUCKETS, "contract")
-    first, second = (KafkaInbox(kafka, run, [TOPIC], publisher, Log("contract")) for _ in "ab")
+    places, deadline = {(TOPIC, number) for number in range(BUCKETS)}, time.monotonic() + 120
+    first = KafkaInbox(kafka, run, [TOPIC], publisher, Log("contract"))
+    while not all(first.owns(*place) for place in places) and time.monotonic() < deadline:
+        first.poll(0.1, places)
+    second = KafkaInbox(kafka, run, [TOPIC], publisher, Log("contract"))
     moved: set[tuple[str, int]] = set()
-    deadline = time.monotonic() + 60
     while not moved and time.monotonic() < deadline:
         for inbox in (first, second):
-            inbox.poll(0.1, {(TOPIC, number) for number in range(BUCKETS)})
+            inbox.poll(0.1, places)
             moved |= set(inbox.take_moved())
     assert 0 < len(moved) < BUCKETS
     assert [*first.take_moved(), *second.take_moved()] == []  # told once
