@@ -137,7 +137,8 @@ def tell_all(flow: Flow, events: list[TableCommitted]) -> None:
 def test_the_listener_and_its_sweep_tell_of_it(
     catalog_uri: str, namespace: str, beside: Any, sweeps: bool
 ) -> None:
-    four, capture = NewerTable(catalog_uri, namespace), Capture(Tables(catalog_uri), sweeps)
+    four = NewerTable(catalog_uri, namespace)
+    capture = Capture(Tables(catalog_uri), sweeps, namespace=namespace)
     bells = [Doorbell("lake", (namespace,), name) for name in ("four", "t")]
     for number in range(3):
         capture.ring(*() if sweeps else bells)

@@ -10,7 +10,7 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableChange
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_listener.core.call_budget import CallBudget
-from firnline_listener.core.known_tables import STATES, KnownTables
+from firnline_listener.core.known_tables import STATES, KnownTables, Place
 from firnline_listener.core.queue import LookQueue
 from firnline_listener.core.reader import CatalogReader
 from firnline_listener.core.settlements import Settlements
@@ -23,12 +23,17 @@ from tests.kit.memory_flow import Flow
 
 
 class Capture(Flow):
-    """The flow behind a listener that has one source and, for `second`, a sweep."""
+    """The flow behind a listener that has one source and, for `second`, a sweep: of one namespace,
+    if the catalog has tables of other tests."""
 
     def __init__(
-        self, catalog: MemoryCatalog | Tables, sweeps: bool = False, per_minute: float = 1e9
+        self,
+        catalog: MemoryCatalog | Tables,
+        sweeps: bool = False,
+        per_minute: float = 1e9,
+        namespace: str = "",
     ) -> None:
-        self._sweeps, self._per_minute = sweeps, per_minute
+        self._sweeps, self._per_minute, self._namespace = sweeps, per_minute, namespace
         super().__init__(catalog)
 
     def restart(self) -> None:
@@ -46,7 +51,10 @@ class Capture(Flow):
         dice = random.Random(1)
         times = SweepTimes(600, shortest_s=2.0, listing_s=5.0)
         clocks = (self.now, lambda: 0, lambda _: None, dice.random)  # all tables are busy
-        self.sweep = Sweep("lake", (), self.known, times, lambda _: True, *clocks)
+        self.sweep = Sweep("lake", (), self.known, times, self._is_swept, *clocks)
+
+    def _is_swept(self, place: Place) -> bool:
+        return not self._namespace or place.namespace[:1] in ((), (self._namespace,))
 
     def now(self) -> float:
         return self.now_ms / 1000
