@@ -26,7 +26,8 @@ def test_a_worker_that_never_told_of_its_result(lab, rewriter, tables):
     order = lab.order(None)
     result = rewriter.rewrite(order, lambda _: None)
     listed = write_ahead_list.read_list(lab.table().io, result.output_list)
-    assert listed.deadline_ms == listed.written_at_ms + order.run_ms
+    late_ms = listed.deadline_ms - order.run_ms - listed.written_at_ms  # between two clock reads
+    assert 0 <= late_ms < 10_000
     # until the planner takes the partition back, it is in flight
     assert sweeper(tables, AGE_MS + 1_000).sweep(lab.name).skipped_by_reason == {"in_flight": 1}
     swept = sweeper(tables, 3_600_000).sweep(lab.name)
