@@ -123,13 +123,10 @@ class BucketState:
     def _read_value(self, key: bytes, read: Callable[[bytes], Table | Partition]) -> Value:
         if key in self._staged:
             return self._staged[key]
-        value = self._known.get(key)
-        if value is None:
-            data = self._store.get(key)
-            if data is None:
-                return None
-            value = read(data)
-        return self._set_clock_back(key, value) if self._is_set_back else value
+        if known := self._known.get(key):
+            return self._set_clock_back(key, known)
+        data = self._store.get(key)
+        return None if data is None else self._set_clock_back(key, read(data))
 
     def _set_clock_back(self, key: bytes, value: Table | Partition) -> Table | Partition:
         """Return a table or partition without times in the future if the clock was set back, and
@@ -343,7 +340,8 @@ class BucketState:
             value = self._staged.get(key)
             if not isinstance(value, PACKED) or value is self._known.get(key):
                 continue
-            if key in self._packed and self._packed[key][0] is value:
+            packed, _ = self._packed.get(key, (None, b""))
+            if packed is value:
                 continue
             data = to_bytes(value, self._now_ms)
             if len(key) + len(data) > self._store.max_value_bytes:
