@@ -78,6 +78,17 @@ def test_what_a_tag_points_at_stays(catalog: MemoryCatalog, table: Table) -> Non
 STREAMED = {"firnline.streaming-readers": "true"}
 
 
+def set_apart(found: LoadedTable) -> LoadedTable:
+    """Set the snapshots a second apart; those of a fast machine share a millisecond."""
+    snapshots = [
+        snapshot.model_copy(update={"timestamp_ms": number * 1_000})
+        for number, snapshot in enumerate(found.snapshots, 1)
+    ]
+    return dataclasses.replace(
+        found, metadata=found.metadata.model_copy(update={"snapshots": snapshots})
+    )
+
+
 def following(newest: Snapshot, *operations: Operation, later_ms: int) -> list[Snapshot]:
     """Snapshots upon `newest`, each so much later than the one before."""
     made = [newest]
@@ -97,7 +108,7 @@ def test_a_stream_keeps_the_newest_rows_and_all_that_followed(
     catalog: MemoryCatalog, table: Table, later_ms: int
 ) -> None:
     """A reader that has read all stands there, and goes on from one snapshot to the next."""
-    found = loaded(catalog)
+    found = set_apart(loaded(catalog))
     [*_, newest] = found.snapshots
     assert keep_for_streams(found, STREAMED, NOW) == newest.timestamp_ms
     replaced = following(newest, Operation.REPLACE, Operation.DELETE, later_ms=later_ms)
