@@ -23,7 +23,7 @@ from firnline_listener.sources.kafka import KafkaSource
 T = TypeVar("T")
 FAILURES = (nats.errors.Error, OSError, TimeoutError)
 PROPERTIES = frozenset({"type", "url", "subject", "payload", "catalog", "only", "group"})
-AT_ONCE = 500
+AT_ONCE = 50  # a server allows messages of 1 MB, and its client asks for no number of bytes
 CONNECT_S = 5.0
 ACK_S = 300.0  # what a listener that was killed has not settled comes again after it
 MAX_OPEN = 10_000  # as many as a source may have
@@ -115,7 +115,8 @@ class NatsSubject:
         self._read += 1
         self._held[self._read] = message
         headers = {name.lower(): one for name, one in (message.headers or {}).items()}
-        return ForeignMessage((self._subject, 0), self._read, headers, message.data)
+        data, message.data = message.data, b""  # up to MAX_OPEN wait for their acknowledgement
+        return ForeignMessage((self._subject, 0), self._read, headers, data)
 
     async def _acknowledge(self, offsets: Sequence[int]) -> None:
         for one in offsets:
