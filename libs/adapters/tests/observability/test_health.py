@@ -51,6 +51,14 @@ def test_an_answer_is_kept_for_a_while() -> None:
     assert len(asked) == 1
 
 
+def test_a_dependency_is_added_while_another_is_checked() -> None:
+    service = ServiceHealth()
+    service.set_serving()
+    service.add_requirement("kafka", lambda: service.add_requirement("redis", fail))
+    assert service.report() == (True, {"service": "ok", "kafka": "ok"})
+    assert not service.report()[0]
+
+
 def test_pages() -> None:
     port, one = free_port(), ServiceHealth()
     serve_health(ListenAddress("127.0.0.1", port), one)

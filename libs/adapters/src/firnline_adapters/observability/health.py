@@ -66,8 +66,9 @@ class ServiceHealth:
     def report(self) -> tuple[bool, dict[str, str]]:
         """Return (is ready, what each has answered)."""
         with self._asking:
-            answers = {name: _run_check(need) for name, need in self._needs.items()}
-        ready = all(answers[name] == OK for name, need in self._needs.items() if need.is_needed)
+            needs = self._needs.copy()  # others are added while a check runs
+            answers = {name: _run_check(need) for name, need in needs.items()}
+        ready = all(answers[name] == OK for name, need in needs.items() if need.is_needed)
         return ready and self._began, {"service": OK if self._began else "not serving", **answers}
 
 
