@@ -25,12 +25,12 @@ from firnline_domain.counters.state.work import (
     TableWork,
 )
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy.cost.read_cost import burden_of
+from firnline_domain.policy.cost.cost_benefit import burden_of
 from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.policy.partition.decide import decide_rewrite, order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.records.parts.dead_rows import build_histogram
 from firnline_domain.records.parts.tallies import FileTally, SizeClass, Tally, size_class

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from firnline_domain.policy.cost.read_cost import READ_COST
+from firnline_domain.policy.cost.cost_benefit import READ_COST
 from firnline_domain.policy.cost_model import FIRNLINE
 
 OFF = 0.25  # a constant in the code that is further from what was measured is wrong

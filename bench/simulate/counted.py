@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from firnline_domain.policy.cost.read_cost import READ_COST
+from firnline_domain.policy.cost.cost_benefit import READ_COST
 from firnline_domain.records.parts.tallies import NO_FILES, FileTally, Tally
 
 from bench.simulate.fleet import Flags, Floats, Ints

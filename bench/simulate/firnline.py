@@ -19,13 +19,12 @@ from firnline_domain.counters.state.work import (
     TableWork,
 )
 from firnline_domain.identity import MAIN, Scope, TableName
-from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.read_cost import READ_COST
+from firnline_domain.policy.cost.cost_benefit import READ_COST, Action
 from firnline_domain.policy.cost_model import FIRNLINE, Work, cost_model
 from firnline_domain.policy.partition.decide import admit_rewrite, decide_rewrite, order_for
 from firnline_domain.policy.partition.outcomes import after_order, after_success, with_head_start
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.records.parts.dead_rows import DeadRows, Histogram
 from firnline_domain.records.parts.tallies import FileTally

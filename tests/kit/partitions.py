@@ -17,7 +17,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.policy.partition.decide import decide_rewrite, with_numbers
 from firnline_domain.policy.policy_input import PolicyInput, TableInput
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 

@@ -18,8 +18,7 @@ from firnline_domain.settings.in_force import (
     with_namespace,
 )
 from firnline_domain.settings.parquet import PARQUET
-from firnline_domain.settings.property import WORKERS
-from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, resolve_thresholds
+from firnline_domain.settings.thresholds import PROPERTIES, WORKERS, Thresholds, resolve_thresholds
 from firnline_enricher.kept_settings import KNOWN, select_namespace_settings, select_table_settings
 
 from tests.kit.partitions import table_input

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from firnline_domain.base.values import replace
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.java.jvm import IcebergJvm

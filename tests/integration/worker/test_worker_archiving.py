@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.aged_partitions import PartitionArchiving
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.commit.java_commits import JavaCommits

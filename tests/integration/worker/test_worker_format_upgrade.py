@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.upgrade_format import FormatReason, FormatUpgrade
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.scan.planning import live_files

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from firnline_domain.errors import TaskRefused
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.aged_partitions import AgeReason, PartitionExpiry
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.commit.java_commits import JavaCommits

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from firnline_adapters.observability.metric_list import DEAD
 from firnline_console.text.labels import label_of
 from firnline_domain.base.reason_code import ReasonCode
-from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.registry import ORDER_REASONS, WAIT_REASONS
+from firnline_domain.policy.table_action.snapshot_retention import ExpiryReason
 from firnline_domain.policy.triggers.table import ORDERS, TriggerReason
 from firnline_domain.records.events import Classification
 from firnline_domain.records.parts.conflict_reasons import ConflictReason

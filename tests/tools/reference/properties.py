@@ -5,8 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 
 from firnline_domain.settings.parquet import OF_COMMITS, PARQUET, PARQUET_COLUMNS
-from firnline_domain.settings.property import ABOUT_WORKERS, WORKERS
-from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds
+from firnline_domain.settings.thresholds import (
+    ABOUT_WORKERS,
+    PROPERTIES,
+    RANGES,
+    WORKERS,
+    Thresholds,
+)
 from firnline_worker.rewrite.preconditions import HOLD_OFF, HOLD_OFF_MS
 
 from tests.tools.reference.markdown import cell, table

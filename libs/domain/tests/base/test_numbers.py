@@ -19,8 +19,13 @@ from firnline_domain.settings.parquet import (
     readable_properties,
     unusable_properties,
 )
-from firnline_domain.settings.property import WORKERS
-from firnline_domain.settings.thresholds import PROPERTIES, RANGES, Thresholds, resolve_thresholds
+from firnline_domain.settings.thresholds import (
+    PROPERTIES,
+    RANGES,
+    WORKERS,
+    Thresholds,
+    resolve_thresholds,
+)
 
 DEFAULTS = Thresholds()
 NUMBERS = {

@@ -9,7 +9,7 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.operator_requests import RequestedAction, requested_rewrites
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from firnline_domain.records.parts.tallies import FileTally, Tally
 from firnline_domain.settings.thresholds import Thresholds
 

@@ -8,7 +8,7 @@ from firnline_domain.counters.state.counters import PartitionCounters
 from firnline_domain.counters.state.work import Partition, PartitionWork
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.operator_requests import RequestedAction, requested_rewrites
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.triggers.table import TriggerReason, forecast_triggers
 from firnline_domain.policy.triggers.v2_deletes import replace_v2_files
 from firnline_domain.records.parts.tallies import FileTally, Tally

@@ -18,9 +18,14 @@ from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.table_action.snapshot_retention import decide_expiry
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.settings.in_force import settings_in_force, unknown_names, unreadable_values
-from firnline_domain.settings.ref_rules import NamedRef, expired_refs, parse_ref_rules
+from firnline_domain.settings.ref_rules import (
+    NamedRef,
+    expired_refs,
+    parse_ref_rules,
+    parse_tag_rules,
+    periods_ended,
+)
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.tag_rules import parse_tag_rules, periods_ended
 from firnline_domain.settings.thresholds import (
     NAMESPACE,
     PROPERTIES,

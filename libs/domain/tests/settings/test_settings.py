@@ -15,8 +15,13 @@ from firnline_domain.settings.in_force import (
     unreadable_values,
     with_namespace,
 )
-from firnline_domain.settings.property import ABOUT_WORKERS, WORKERS
-from firnline_domain.settings.thresholds import PROPERTIES, Thresholds, resolve_thresholds
+from firnline_domain.settings.thresholds import (
+    ABOUT_WORKERS,
+    PROPERTIES,
+    WORKERS,
+    Thresholds,
+    resolve_thresholds,
+)
 
 FRAGMENTS = "firnline.rewrite.min-fragments"
 MONDAY_MS = int(datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp() * 1000)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from firnline_domain.base.times import MINUTE_MS
 from firnline_domain.settings.in_force import settings_in_force
+from firnline_domain.settings.ref_rules import Period, parse_tag_rules, periods_at, periods_ended
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.tag_rules import Period, parse_tag_rules, periods_at, periods_ended
 
 
 def ms(*at: int) -> int:

@@ -16,9 +16,9 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.work import Partition, Table
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.partition.decide import with_numbers
-from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.policy.table_action.registry import ORDER_REASONS, TABLE_ACTIONS, WAIT_REASONS
+from firnline_domain.policy.table_action.snapshot_retention import ExpiryReason
 from firnline_domain.policy.triggers.table import TRIGGERS
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.tallies import FileTally

@@ -15,7 +15,7 @@ from firnline_adapters.observability.traces import following, trace_of
 from firnline_adapters.records.record_sizes import TOO_LARGE
 from firnline_domain.base.values import replace
 from firnline_domain.errors import AccessDenied, PoisonousRecord, RetryLater, TaskRefused
-from firnline_domain.policy.cost.table_action_cost import expected_s
+from firnline_domain.policy.cost.dollars import expected_s
 from firnline_domain.policy.fleet.lanes import Lane, lane_topic
 from firnline_domain.ports import Delivery, Publisher
 from firnline_domain.records.orders import CompareRows, RewriteFiles, TableOrder, TaskOrder

@@ -12,7 +12,7 @@ import pytest
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import TableName
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_iceberg.connection import call_metrics
 from firnline_worker.table_actions.archive_partitions import Archiver

@@ -9,7 +9,7 @@ from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import KEY_SHARE, Partition
 from firnline_domain.policy.cost_model import FIRNLINE, Work
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_cli.assessment.facts import AssessedFacts

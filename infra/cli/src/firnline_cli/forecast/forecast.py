@@ -19,7 +19,7 @@ from firnline_domain.identity import MAIN, Scope, TableName
 from firnline_domain.policy.cost_model import cost_model
 from firnline_domain.policy.partition.decide import debt_files, decide_rewrite, with_numbers
 from firnline_domain.policy.policy_input import PolicyInput, TableInput
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from firnline_domain.policy.table_action.snapshot_retention import ExpiryDecision, decide_expiry
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.states import TableAdvice

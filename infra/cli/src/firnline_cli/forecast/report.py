@@ -9,7 +9,7 @@ from typing import Any
 import click
 from firnline_domain.counters.state.work import Partition
 from firnline_domain.policy.fleet.holds import find_rewrite_hold
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from rich.console import Console
 from rich.padding import Padding
 

@@ -23,7 +23,7 @@ from firnline_domain.errors import Misconfigured, RetryLater, TaskRefused
 from firnline_domain.identity import TableName
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.operator_requests import RequestedAction
-from firnline_domain.policy.triggers.freezing import FREEZE
+from firnline_domain.policy.triggers.full_rewrites import FREEZE
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.signing import Keyring

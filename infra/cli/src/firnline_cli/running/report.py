@@ -10,7 +10,7 @@ import click
 from firnline_domain.counters.state.work import Partition
 from firnline_domain.policy.cost.dollars import in_dollars
 from firnline_domain.policy.operator_requests import Order
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from firnline_domain.records.events import (
     RewriteCommitted,
     RewriteConflicted,

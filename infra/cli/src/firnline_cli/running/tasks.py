@@ -16,7 +16,7 @@ from firnline_domain.policy.operator_requests import (
 )
 from firnline_domain.policy.partition.decide import order_for, with_numbers
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS, replace_v2_files

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 from firnline_domain.advice.finding import UNKNOWN, Known, RuleFinding, size_text
 from firnline_domain.base.times import DAY_MS, HOUR_MS
-from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.table_action.snapshot_retention import begins_ms
+from firnline_domain.policy.table_action.snapshot_retention import ExpiryReason, begins_ms
 from firnline_domain.settings.thresholds import ExpiryMode
 
 SNAPSHOTS = 1_000  # about 1 MB of metadata file, which is written with every commit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from firnline_domain.advice.finding import Known, RuleFinding, size_text
 from firnline_domain.counters.activity.writers import Hour
-from firnline_domain.policy.triggers.equality_delete_age import lead_ms
+from firnline_domain.policy.triggers.objectives import lead_ms
 from firnline_domain.records.parts.tallies import FRAGMENTS_IN_TARGET
 
 COMMITS = 120  # an hour: one every 30 s

@@ -8,9 +8,9 @@ from firnline_domain.base.values import Value, replace
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import admit_rewrite, decide_rewrite
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
-from firnline_domain.policy.triggers.freezing import FREEZE, freezes_at_ms, is_worth_freezing
+from firnline_domain.policy.triggers.full_rewrites import FREEZE, freezes_at_ms, is_worth_freezing
 from firnline_domain.policy.triggers.table import as_requested
 from firnline_domain.records.orders import RewriteFiles, TableOrder
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from firnline_domain.settings.in_force import settings_in_force
-from firnline_domain.settings.ref_rules import parse_ref_rules
+from firnline_domain.settings.ref_rules import parse_ref_rules, parse_tag_rules, periods_ended
 from firnline_domain.settings.rule_lists import UnreadableRules, find_problem
-from firnline_domain.settings.tag_rules import parse_tag_rules, periods_ended
 from firnline_domain.settings.thresholds import Thresholds
 from firnline_domain.settings.windows import TimeSpan, list_openings, opens_ms
 

@@ -12,14 +12,13 @@ from firnline_domain.records.parts.archive_marks import MARKS
 from firnline_domain.records.states import SettingInForce
 from firnline_domain.settings.groups import unserved_text
 from firnline_domain.settings.parquet import out_of_range, unusable_properties
-from firnline_domain.settings.property import WORKERS
-from firnline_domain.settings.ref_rules import parse_ref_rules
+from firnline_domain.settings.ref_rules import parse_ref_rules, parse_tag_rules
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.tag_rules import parse_tag_rules
 from firnline_domain.settings.thresholds import (
     NAMESPACE,
     PROPERTIES,
     RANGES,
+    WORKERS,
     Origin,
     PropertySource,
     PropertyValue,

@@ -6,12 +6,47 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 
-from firnline_domain.base.numbers import real_range, whole_range
+from firnline_domain.base.numbers import Range, real_range, whole_range
 from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import Value, replace
 from firnline_domain.records.parts.tallies import DEFAULT_TARGET_BYTES, TARGET_RANGE
 from firnline_domain.settings.groups import Budget, Group, serving_group
-from firnline_domain.settings.property import AGE_MS, FILES, PAUSE, SIZE, Property
+
+AGE_MS = 100 * 365 * DAY_MS  # what people write for never; no record tells of longer ones
+PAUSE = whole_range(0, AGE_MS)
+SIZE = whole_range(0, 1 << 50)  # a petabyte
+FILES = whole_range(0, 1_000_000_000)
+
+
+class Property(Value):
+    """A table property: the field of `Thresholds` with its type and default, and its meaning. A
+    number outside the range counts as unset, and its owner is advised. `is_common`: one of the ten
+    that most people need."""
+
+    field: str
+    about: str
+    range: Range | None = None
+    is_common: bool = False
+
+
+# Read by the workers, from the table's own properties alone.
+WORKERS = {
+    "firnline.rewrite.hold-off-ms": PAUSE,
+    "firnline.rewrite.max-span-ms": PAUSE,
+}
+ABOUT_WORKERS = {
+    "firnline.rewrite.hold-off-ms": (
+        "Do not rewrite `main` while a branch with a younger commit is ahead of it, or a younger "
+        "commit is staged (`wap.id`), because a rewrite would make the fast-forward fail. Read "
+        "from the table only. `0`: no wait."
+    ),
+    "firnline.rewrite.max-span-ms": (
+        "Merge only files whose rows were committed within this time of each other, so that "
+        "readers can skip files of an unpartitioned table by time. Read from the table only. `0`: "
+        "any files."
+    ),
+}
+
 
 PRICE = real_range(0, 1_000_000)  # dollars
 FLEET = "*"  # the budget of all groups without a quota; no group has that name

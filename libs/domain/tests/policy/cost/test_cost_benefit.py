@@ -13,15 +13,16 @@ from firnline_domain.counters.state.work import Partition, PartitionWork
 from firnline_domain.identity import Scope
 from firnline_domain.policy.cost.cost_benefit import (
     FAR_MS,
+    READ_COST,
     Action,
     CostBenefit,
+    burden_of,
     compaction_work,
     list_offers,
     paid_at_ms,
     weigh_compaction,
     weigh_minor,
 )
-from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
 from firnline_domain.policy.cost_model import FIRNLINE
 from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.records.parts.tallies import FileTally, Tally

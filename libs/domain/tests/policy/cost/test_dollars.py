@@ -20,7 +20,7 @@ from firnline_domain.policy.cost.dollars import (
 )
 from firnline_domain.policy.cost_model import LearnedFactors, cost_model
 from firnline_domain.policy.partition.decide import cost_benefit_of
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.policy.triggers.sorting import estimate_sort
 from firnline_domain.policy.triggers.table import TriggerReason

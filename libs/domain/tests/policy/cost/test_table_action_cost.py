@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from firnline_domain.policy.cost.table_action_cost import expected_s, pace_after
+from firnline_domain.policy.cost.dollars import expected_s, pace_after
 from firnline_domain.policy.cost_model import (
     LEARNING,
     MAX_FACTOR,

@@ -18,7 +18,7 @@ from firnline_domain.policy.fleet.lanes import (
     lane_of_order,
     set_bytes,
 )
-from firnline_domain.policy.partition.decision_numbers import price_numbers
+from firnline_domain.policy.partition.decide import price_numbers
 from firnline_domain.policy.partition.outcomes import (
     LEAVE_HEAVY_AFTER,
     after_failure,

@@ -10,7 +10,7 @@ from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope, task_id
 from firnline_domain.policy.partition.deadlines import QUEUE_MS
 from firnline_domain.policy.partition.decide import debt_files, order_for
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.settings.thresholds import Thresholds
 

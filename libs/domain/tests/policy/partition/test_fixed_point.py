@@ -22,7 +22,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import order_for
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
 from firnline_domain.records.parts.dead_rows import build_histogram

@@ -10,7 +10,7 @@ from firnline_domain.counters.state.work import Partition, PartitionWork
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import order_for
 from firnline_domain.policy.partition.outcomes import after_order, after_success
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.dead_rows import DeadRows
 from firnline_domain.records.parts.tallies import FileTally, Tally

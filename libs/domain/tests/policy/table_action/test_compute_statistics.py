@@ -7,7 +7,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import TableCounters, Totals
 from firnline_domain.counters.state.work import RunningTask, Table
 from firnline_domain.identity import MAIN, Scope
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.compute_statistics import Statistics, StatisticsReason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.parts.tallies import FileTally, Tally

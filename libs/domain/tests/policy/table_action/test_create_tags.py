@@ -9,7 +9,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import Table
 from firnline_domain.identity import TableName
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.create_tags import (
     LATE_MS,
     TAG_EXISTS,

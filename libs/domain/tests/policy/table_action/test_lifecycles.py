@@ -13,7 +13,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import TableCounters, Totals
 from firnline_domain.counters.state.work import ActionWork, Table, TableWork
 from firnline_domain.identity import TableName
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.aged_partitions import (
     AgeReason,
     PartitionArchiving,

@@ -11,10 +11,10 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.counters import TableCounters
 from firnline_domain.counters.state.work import ExpiryWork, RunningTask, Table, TableWork
 from firnline_domain.identity import Scope, TableName, task_id
-from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.snapshot_retention import (
     DEADLINE_MS,
+    ExpiryReason,
     after_announcement,
     after_expired,
     begins_ms,

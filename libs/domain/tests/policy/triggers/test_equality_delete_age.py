@@ -20,8 +20,8 @@ from firnline_domain.counters.state.work import (
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
-from firnline_domain.policy.reasons.partition import Decision, Reason
-from firnline_domain.policy.triggers.equality_delete_age import (
+from firnline_domain.policy.reasons import Decision, Reason
+from firnline_domain.policy.triggers.objectives import (
     MARGIN_MS,
     lead_ms,
     orders_of,

@@ -12,7 +12,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import order_for, with_numbers
 from firnline_domain.policy.partition.outcomes import after_change, after_order, after_success
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.records.parts.tallies import FileTally, Tally

@@ -12,8 +12,8 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork, Table
 from firnline_domain.identity import Scope, TableName
-from firnline_domain.policy.cost.read_cost import burden_of
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.cost.cost_benefit import burden_of
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.policy.triggers.objectives import DANGER, is_missed
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.parts.tallies import FileTally, Tally

@@ -6,7 +6,7 @@ import pytest
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.work import Partition, PartitionWork
-from firnline_domain.policy.reasons.partition import CALM, Reason
+from firnline_domain.policy.reasons import CALM, Reason
 from firnline_domain.policy.triggers.table import (
     ORDERS,
     TRIGGERS,

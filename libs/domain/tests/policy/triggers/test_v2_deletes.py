@@ -16,7 +16,7 @@ from firnline_domain.counters.state.work import (
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.partition.decide import with_numbers
-from firnline_domain.policy.reasons.partition import Decision
+from firnline_domain.policy.reasons import Decision
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE, after_rewrite, v2_files
 from firnline_domain.records.parts.slices import Slice

@@ -10,9 +10,8 @@ from typing import Any
 from firnline_domain.base.values import to_plain
 from firnline_domain.identity import TableName
 from firnline_domain.policy.cost.dollars import in_dollars
-from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.table_action.snapshot_retention import EXPIRE
+from firnline_domain.policy.reasons import Reason
+from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, ExpiryReason
 from firnline_domain.policy.triggers.table import ORDERS, TRIGGERS
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE
 from firnline_domain.records.pauses import HoldReason, TableHold

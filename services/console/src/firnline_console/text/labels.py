@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from string import Formatter
 
-from firnline_domain.policy.cost.dollars import in_dollars
-from firnline_domain.policy.cost.table_action_cost import PACE
-from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.cost.dollars import PACE, in_dollars
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.registry import ORDER_REASONS, WAIT_REASONS
+from firnline_domain.policy.table_action.snapshot_retention import ExpiryReason
 from firnline_domain.policy.triggers.table import ORDERS, TriggerReason
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.parts.sharing import SharingRefusal

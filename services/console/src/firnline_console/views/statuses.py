@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from firnline_domain.base.values import Value
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.records.pauses import HoldReason
 from firnline_domain.records.states import PartitionState, TableState
 

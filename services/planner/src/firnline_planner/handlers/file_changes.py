@@ -23,8 +23,7 @@ from firnline_domain.records.events import ChangeKind, FilesChanged
 from firnline_domain.records.parts.sharing import SharingRefusal
 
 from firnline_planner.publish.advice import with_commit
-from firnline_planner.reconcile.settings_change import refresh_debts, with_retries
-from firnline_planner.reconcile.table import reconcile
+from firnline_planner.reconcile.table import reconcile, refresh_debts, with_retries
 from firnline_planner.reconcile.tasks import finish_task, is_in_counters
 from firnline_planner.reconcile.worker_memory import note_success
 from firnline_planner.state.table_context import TableContext, spread_name

@@ -11,7 +11,7 @@ from firnline_domain.errors import PoisonousRecord
 from firnline_domain.policy.operator_requests import ACTIONS, RequestedAction, requested_rewrites
 from firnline_domain.policy.partition.outcomes import after_unpark, taken_back
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
-from firnline_domain.policy.triggers.freezing import FREEZE
+from firnline_domain.policy.triggers.full_rewrites import FREEZE
 from firnline_domain.policy.triggers.table import TriggerReason
 from firnline_domain.records.orders import (
     HoldPartitions,

@@ -7,7 +7,7 @@ from firnline_domain.counters.state.work import RunningTask, Table
 from firnline_domain.errors import PoisonousRecord
 from firnline_domain.identity import MAIN, Scope
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.cost.table_action_cost import pace_after
+from firnline_domain.policy.cost.dollars import pace_after
 from firnline_domain.policy.cost_model import Work, learned_key_share
 from firnline_domain.policy.partition.deadlines import (
     after_commit,
@@ -21,7 +21,7 @@ from firnline_domain.policy.partition.outcomes import (
 )
 from firnline_domain.policy.table_action.base import TableAction
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
-from firnline_domain.policy.triggers.equality_delete_age import turnaround_after
+from firnline_domain.policy.triggers.objectives import turnaround_after
 from firnline_domain.records.events import RewriteCommitted, RewriteConflicted, RewriteSkipped
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import (

@@ -8,7 +8,7 @@ from firnline_domain.base.times import earliest_of
 from firnline_domain.counters.activity.partition_age import age_of
 from firnline_domain.counters.state.size_spread import PartitionSpread
 from firnline_domain.counters.state.work import Partition, Promised, Table
-from firnline_domain.policy.cost.read_cost import burden_of
+from firnline_domain.policy.cost.cost_benefit import burden_of
 from firnline_domain.policy.partition.decide import (
     debt_files,
     decide_rewrite,
@@ -16,7 +16,7 @@ from firnline_domain.policy.partition.decide import (
     status_of,
 )
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.triggers.objectives import is_missed
 from firnline_domain.policy.triggers.v2_deletes import VECTORS, v2_files
 

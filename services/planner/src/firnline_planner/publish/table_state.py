@@ -19,10 +19,9 @@ from firnline_domain.policy.partition.decide import (
     with_numbers,
 )
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
-from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, begins_ms
+from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, ExpiryReason, begins_ms
 from firnline_domain.policy.triggers.table import forecast_triggers
 from firnline_domain.records.pauses import TableHold
 from firnline_domain.records.states import (

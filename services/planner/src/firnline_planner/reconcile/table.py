@@ -20,17 +20,21 @@ from firnline_domain.policy.partition.decide import (
     order_for,
     with_numbers,
 )
-from firnline_domain.policy.partition.outcomes import after_order, with_debt_ages
+from firnline_domain.policy.partition.outcomes import (
+    after_order,
+    after_settings_change,
+    with_debt_ages,
+)
 from firnline_domain.policy.policy_input import PolicyInput, TableInput
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, TableAction
 from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
+from firnline_domain.policy.table_action.snapshot_retention import retry_allowed
 from firnline_domain.policy.triggers.full_rewrites import with_full_interval
 from firnline_domain.policy.triggers.hot_partitions import note_waiting
 from firnline_domain.policy.triggers.slices import share_of_price
 
 from firnline_planner.publish.table_state import with_publication
-from firnline_planner.reconcile.settings_change import with_current_policies
 from firnline_planner.reconcile.tasks import end_failed, end_waiting
 from firnline_planner.state.budget_ranking import candidate_of
 from firnline_planner.state.effects import RESYNC_REQUESTS, TABLE_TASKS, Output, Place, task_output
@@ -228,3 +232,31 @@ def _request_budget_of_action(
         since_ms = work.wanted_ms or context.now_ms
         candidate = candidate_of(place, action.weighed_here(given), given, since_ms)
         context.effects.budget_requests[place] = (given.settings.paying_budget[0], candidate)
+
+
+def with_current_policies(context: TableContext, table: Table) -> Table:
+    """Return the table under the policies of now; if they set something else than before, every
+    partition is due for a decision."""
+    counters = table.counters
+    settings = context.policies.with_policies(counters.table, counters.settings)
+    if counters.removed or settings == counters.settings:
+        return table
+    table = replace(table, counters=replace(counters, settings=dict(settings)))
+    refresh_debts(context.for_table(table), table, settings_changed=True)
+    table = with_retries(table)
+    return replace(table, work=table.work.reconciled_by(context.now_ms))
+
+
+def with_retries(table: Table) -> Table:
+    """Return the table with a refused expiry due again."""
+    return replace(table, work=replace(table.work, expiry=retry_allowed(table.work.expiry)))
+
+
+def refresh_debts(context: TableContext, table: Table, settings_changed: bool) -> None:
+    """Update the debt of every partition; after a change of settings failed rewrites may start
+    again."""
+    for partition in context.partitions(table):
+        work = after_settings_change(partition.work) if settings_changed else partition.work
+        holds = context.debt(table, partition.counters.holds)
+        work = with_debt_ages(replace(work, floor=work.floor.at_most(holds)), holds, context.now_ms)
+        context.put_partition(table, replace(partition, work=work))

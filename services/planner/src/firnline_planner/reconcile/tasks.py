@@ -12,7 +12,7 @@ from firnline_domain.policy.partition.outcomes import (
     has_succeeded,
     waited_in_vain,
 )
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.triggers.dead_files import positional_records
 from firnline_domain.policy.triggers.v2_deletes import after_rewrite
 from firnline_domain.records.parts.slices import Slice

@@ -19,7 +19,7 @@ from firnline_domain.records.parts.tallies import (
     size_class,
 )
 from firnline_domain.records.results import DUPLICATE_FILES, DeleteKind
-from firnline_domain.settings.property import WORKERS
+from firnline_domain.settings.thresholds import WORKERS
 from firnline_iceberg.metadata.entries import DataFileEntry, DeleteFileEntry
 from firnline_iceberg.scan.planning import LiveFiles, PlannedFile
 from firnline_iceberg.storage.paths import UnclearPath, is_clear

@@ -20,7 +20,7 @@ from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import CLOCKS_DIFFER_MS, HOUR_MS
 from firnline_domain.errors import TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.aged_partitions import AgeReason
 from firnline_domain.policy.table_action.upgrade_format import FormatReason
 from firnline_domain.records.orders import RewriteFiles, TableOrder

@@ -16,7 +16,7 @@ from firnline_domain.base import values
 from firnline_domain.commits.row_count_proof import find_flaw
 from firnline_domain.errors import TaskRefused
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.triggers.v2_deletes import VECTORS
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.records.parts.slices import Slice

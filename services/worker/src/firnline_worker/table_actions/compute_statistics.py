@@ -17,7 +17,7 @@ from typing import Any
 from firnline_domain.base.values import Value
 from firnline_domain.errors import CatalogUnreachable, RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.compute_statistics import ALL, Statistics
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result

@@ -13,9 +13,15 @@ from firnline_domain.identity import MAIN
 from firnline_domain.policy.table_action.create_tags import TAG_EXISTS, TagCreation
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult, table_result
-from firnline_domain.settings.ref_rules import NamedRef, expired_refs, parse_ref_rules
+from firnline_domain.settings.ref_rules import (
+    NamedRef,
+    Period,
+    expired_refs,
+    parse_ref_rules,
+    parse_tag_rules,
+    periods_ended,
+)
 from firnline_domain.settings.rule_lists import find_problem
-from firnline_domain.settings.tag_rules import Period, parse_tag_rules, periods_ended
 from firnline_domain.settings.thresholds import Thresholds, resolve_thresholds
 from firnline_iceberg.commit.retries import CommitLost, commit_with_retries
 from firnline_iceberg.expiry.refs import tags_of

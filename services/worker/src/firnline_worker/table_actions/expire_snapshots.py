@@ -19,9 +19,9 @@ from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import moment_near, replace
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.reasons.expiry import ExpiryReason
 from firnline_domain.policy.table_action.snapshot_retention import (
     EXPIRE,
+    ExpiryReason,
     configured_metadata_versions,
     configured_ref_rules,
     configured_retention,

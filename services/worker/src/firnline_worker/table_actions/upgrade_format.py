@@ -16,7 +16,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.commits.writers import Writer, writer_of
 from firnline_domain.errors import CatalogUnreachable, TaskRefused
 from firnline_domain.identity import MAIN
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.upgrade_format import FormatReason, FormatUpgrade
 from firnline_domain.policy.triggers.v2_deletes import VECTORS
 from firnline_domain.records.orders import TableOrder

@@ -68,7 +68,7 @@ class PartitionWork(Value):
     sorted_ms: int | None = None  # when it was sorted last, or needed it not (`sorting`)
     sorted_seen_ms: int = 0  # the last change that this has taken into account
     v2_left: int = 0  # delete files of v2 that a conversion has left as they were
-    frozen_seen_ms: int = 0  # the last change that it was frozen after (`freezing`)
+    frozen_seen_ms: int = 0  # the last change that it was frozen after (`full_rewrites`)
     requested: str = ""  # the action that a person has asked for, until its order is out
 
     def with_pause(self, pause: str, until_ms: int, now_ms: int) -> PartitionWork:

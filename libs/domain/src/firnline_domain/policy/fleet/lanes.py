@@ -74,7 +74,7 @@ def lane_of(partition: Partition, limits: Thresholds) -> Lane:
 
 
 def lane_of_order(numbers: Mapping[str, float]) -> Lane:
-    """Return the queue that a task was sent to, by its own numbers (`decision_numbers.weights`)."""
+    """Return the queue that a task was sent to, by its own numbers (`decide.price_numbers`)."""
     names = ("out_of_memory", "delete_set_bytes", "heavy_bytes")
     return _choose_lane(*(numbers.get(name, 0) for name in names))
 

@@ -9,8 +9,7 @@ from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import NO_DEBT, Debt
 from firnline_domain.counters.state.work import ROWS_DIFFER, UNDONE, PartitionWork, RunningTask
 from firnline_domain.policy.cost.cost_benefit import Action
-from firnline_domain.policy.triggers.freezing import after_freeze
-from firnline_domain.policy.triggers.full_rewrites import after_full
+from firnline_domain.policy.triggers.full_rewrites import after_freeze, after_full
 from firnline_domain.policy.triggers.sorting import after_sort
 from firnline_domain.records.parts.dead_rows import Histogram
 from firnline_domain.records.parts.slices import Slice

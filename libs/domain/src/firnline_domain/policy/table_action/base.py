@@ -12,12 +12,11 @@ from firnline_domain.base.times import DAY_MS, HOUR_MS
 from firnline_domain.base.values import Value, field, replace
 from firnline_domain.counters.state.work import ActionWork, Table
 from firnline_domain.identity import MAIN, task_id
-from firnline_domain.policy.cost.dollars import Estimate
-from firnline_domain.policy.cost.table_action_cost import COMMIT_PRICE, PACE
+from firnline_domain.policy.cost.dollars import COMMIT_PRICE, PACE, Estimate
 from firnline_domain.policy.fleet.holds import find_hold
 from firnline_domain.policy.partition.decide import BUDGET_LOOK_MS
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult
 from firnline_domain.settings.policies import split_policies

@@ -6,10 +6,9 @@ from __future__ import annotations
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
-from firnline_domain.policy.cost.dollars import Estimate
-from firnline_domain.policy.cost.table_action_cost import add_cost, look_price
+from firnline_domain.policy.cost.dollars import Estimate, add_cost, look_price
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, Ended, TableAction
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import TableResult

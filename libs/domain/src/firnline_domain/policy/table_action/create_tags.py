@@ -8,11 +8,11 @@ from firnline_domain.base.times import MINUTE_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import Table
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.base import DEADLINE_MS, NOT_ASKED, DueCheck, TableAction
 from firnline_domain.records.results import TableResult
+from firnline_domain.settings.ref_rules import periods_at, periods_ended
 from firnline_domain.settings.rule_lists import UnreadableRules
-from firnline_domain.settings.tag_rules import periods_at, periods_ended
 
 LATE_MS = MINUTE_MS  # after a period's end: commits that are under way, and clocks that differ
 TAG_EXISTS = "tag_exists"  # another snapshot has the name: nothing to be tried again

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ExpiryWork, Table
-from firnline_domain.policy.cost.dollars import Estimate, Gain
-from firnline_domain.policy.cost.table_action_cost import (
+from firnline_domain.policy.cost.dollars import (
     COMMIT_PRICE,
     LIST_ROW_S,
     MANIFEST_LIST_OF,
     OBJECTS_LISTED,
     SNAPSHOT_S,
+    Estimate,
+    Gain,
     add_cost,
 )
 from firnline_domain.policy.policy_input import TableInput
-from firnline_domain.policy.reasons.expiry import ExpiryReason
-from firnline_domain.policy.reasons.partition import Reason
+from firnline_domain.policy.reasons import Reason
 from firnline_domain.policy.table_action.base import SHADOW_RECHECK_MS, DueCheck, TableAction
 from firnline_domain.policy.table_action.snapshot_retention import (
     EXPIRE,
     ExpiryDecision,
+    ExpiryReason,
     after_announcement,
     decide_expiry,
     expiry_ended,

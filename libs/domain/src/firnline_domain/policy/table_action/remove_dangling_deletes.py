@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.counters.state.work import ActionWork, Table
-from firnline_domain.policy.cost.dollars import Estimate, Gain
-from firnline_domain.policy.cost.table_action_cost import (
+from firnline_domain.policy.cost.dollars import (
     DELETE_FILE_S,
     ENTRY_S,
+    Estimate,
+    Gain,
     add_cost,
     look_price,
 )

@@ -6,10 +6,11 @@ from math import ceil
 
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import DAY_MS, HOUR_MS
-from firnline_domain.policy.cost.dollars import Estimate, Gain
-from firnline_domain.policy.cost.table_action_cost import (
+from firnline_domain.policy.cost.dollars import (
     OBJECT_S,
     OBJECTS_LISTED,
+    Estimate,
+    Gain,
     add_cost,
     look_price,
 )

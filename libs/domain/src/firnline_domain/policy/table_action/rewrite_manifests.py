@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import ceil
 
 from firnline_domain.base.reason_code import ReasonCode
-from firnline_domain.policy.cost.dollars import Estimate, Gain
-from firnline_domain.policy.cost.table_action_cost import (
+from firnline_domain.policy.cost.dollars import (
     COMMIT_PRICE,
     MANIFEST_REWRITE_S,
+    Estimate,
+    Gain,
     add_cost,
     opened_needlessly,
 )

@@ -10,8 +10,7 @@ from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.times import HOUR_MS
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import ActionWork, Table
-from firnline_domain.policy.cost.dollars import Estimate
-from firnline_domain.policy.cost.table_action_cost import look_price
+from firnline_domain.policy.cost.dollars import Estimate, look_price
 from firnline_domain.policy.policy_input import TableInput
 from firnline_domain.policy.table_action.base import NOT_ASKED, DueCheck, Ended, TableAction
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE, VECTORS

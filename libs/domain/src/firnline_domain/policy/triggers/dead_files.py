@@ -12,11 +12,17 @@ import math
 from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import Partition
-from firnline_domain.policy.cost.cost_benefit import FAR_MS, CostBenefit, weigh_debt, weigh_work
-from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
+from firnline_domain.policy.cost.cost_benefit import (
+    FAR_MS,
+    READ_COST,
+    CostBenefit,
+    burden_of,
+    weigh_debt,
+    weigh_work,
+)
 from firnline_domain.policy.cost_model import Work
 from firnline_domain.policy.policy_input import PolicyInput, once_per_input
-from firnline_domain.policy.reasons.partition import EVERY_FILE, Decision, TriggerState
+from firnline_domain.policy.reasons import EVERY_FILE, Decision, TriggerState
 from firnline_domain.policy.triggers.hot_partitions import wait_for_writers
 from firnline_domain.records.parts.dead_rows import EDGES, DeadRows
 from firnline_domain.records.parts.tallies import FileTally, Tally

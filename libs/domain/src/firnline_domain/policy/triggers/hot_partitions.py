@@ -12,7 +12,7 @@ from __future__ import annotations
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.work import PartitionWork
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import Decision, Reason
+from firnline_domain.policy.reasons import Decision, Reason
 from firnline_domain.records.events import ChangeKind, FilesChanged, PartitionChange
 from firnline_domain.records.parts.summaries import REPLACE
 

@@ -12,8 +12,8 @@ from firnline_domain.counters.state.work import KEY_SHARE
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.cost_model import FIRNLINE
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import Reason
-from firnline_domain.policy.triggers.freezing import CLOSED
+from firnline_domain.policy.reasons import Reason
+from firnline_domain.policy.triggers.full_rewrites import CLOSED
 from firnline_domain.records.parts.slices import Slice
 from firnline_domain.settings.thresholds import Thresholds
 

@@ -13,13 +13,17 @@ from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.base.values import replace
 from firnline_domain.counters.state.debt import NO_DEBT
 from firnline_domain.counters.state.work import PartitionWork
-from firnline_domain.policy.cost.cost_benefit import Action, CostBenefit, weigh_work
-from firnline_domain.policy.cost.read_cost import READ_COST, burden_of
+from firnline_domain.policy.cost.cost_benefit import (
+    READ_COST,
+    Action,
+    CostBenefit,
+    burden_of,
+    weigh_work,
+)
 from firnline_domain.policy.cost_model import SORT_S, Work
 from firnline_domain.policy.policy_input import PolicyInput, TableInput
-from firnline_domain.policy.reasons.partition import NO_FILE, Decision, TriggerState
-from firnline_domain.policy.triggers.freezing import is_frozen
-from firnline_domain.policy.triggers.full_rewrites import full_at_ms
+from firnline_domain.policy.reasons import NO_FILE, Decision, TriggerState
+from firnline_domain.policy.triggers.full_rewrites import full_at_ms, is_frozen
 from firnline_domain.policy.triggers.hot_partitions import wait_for_writers
 from firnline_domain.settings.thresholds import Thresholds
 

@@ -15,7 +15,7 @@ from firnline_domain.counters.state.debt import Debt
 from firnline_domain.counters.state.file_sizes import mendable_error, size_error
 from firnline_domain.policy.cost.cost_benefit import Action, weigh_debt, weigh_merge
 from firnline_domain.policy.policy_input import PolicyInput, once_per_input
-from firnline_domain.policy.reasons.partition import (
+from firnline_domain.policy.reasons import (
     CALM,
     EVERY_FILE,
     NO_FILE,
@@ -30,11 +30,15 @@ from firnline_domain.policy.triggers.dead_files import (
     due_steps,
     recycling_due,
 )
-from firnline_domain.policy.triggers.equality_delete_age import delete_age_due
-from firnline_domain.policy.triggers.freezing import CLOSED, FREEZE, closed_due, is_frozen
-from firnline_domain.policy.triggers.full_rewrites import full_interval_due
+from firnline_domain.policy.triggers.full_rewrites import (
+    CLOSED,
+    FREEZE,
+    closed_due,
+    full_interval_due,
+    is_frozen,
+)
 from firnline_domain.policy.triggers.hot_partitions import hot_until_ms, wait_for_writers
-from firnline_domain.policy.triggers.objectives import endangered_ms
+from firnline_domain.policy.triggers.objectives import delete_age_due, endangered_ms
 from firnline_domain.policy.triggers.slices import (
     FULL_INTERVAL,
     slice_max_bytes,

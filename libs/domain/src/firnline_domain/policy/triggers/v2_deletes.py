@@ -14,7 +14,7 @@ from firnline_domain.base.reason_code import ReasonCode
 from firnline_domain.counters.state.work import ActionWork, RunningTask
 from firnline_domain.policy.cost.cost_benefit import Action
 from firnline_domain.policy.policy_input import PolicyInput
-from firnline_domain.policy.reasons.partition import EVERY_FILE, NO_FILE, Decision, TriggerState
+from firnline_domain.policy.reasons import EVERY_FILE, NO_FILE, Decision, TriggerState
 from firnline_domain.policy.triggers.hot_partitions import wait_for_writers
 from firnline_domain.settings.thresholds import Thresholds
 

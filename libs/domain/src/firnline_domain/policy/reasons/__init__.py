@@ -1,1 +1,0 @@
-"""Reason codes of decisions."""
