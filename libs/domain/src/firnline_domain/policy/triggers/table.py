@@ -152,6 +152,14 @@ class TriggerReason(ReasonCode):
     )
 
 
+COUNTED: tuple[ReasonCode, ...] = (  # in the order of `Debt.compactable`
+    TriggerReason.FRAGMENTS,
+    TriggerReason.EQUALITY_DELETES,
+    TriggerReason.POSITION_DELETES,
+    TriggerReason.GLOBAL_DELETES,
+)
+
+
 class Trigger(Value):
     """One row. `asks_frozen`: it applies to a frozen partition, too. `takes_all`: its order does
     the work of all others, so a wait for writers ends when it fires. `is_promised`: no price delays
@@ -211,7 +219,7 @@ def _idle_decision(given: PolicyInput) -> Decision:
     debt = given.debt
     if any(given.counted_debt.compactable):
         reason = Reason.ACCUMULATING
-    elif debt.undersized > 0 or is_over_threshold(debt, given.settings):
+    elif debt.undersized > 0 or counts_over(debt, given.settings):
         reason = Reason.FIXED_POINT
     else:
         reason = Reason.ACCUMULATING if any(given.new_debt.compactable) else Reason.HEALTHY
@@ -244,38 +252,29 @@ def _requested_due(given: PolicyInput, _: ReasonCode) -> TriggerState | None:
     )
 
 
-def _equality_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    is_over = given.counted_debt.equality_deletes >= max(given.settings.min_equality_deletes, 1)
-    return _weighed_due(given, reason) if is_over else LATER
+def _count_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
+    """Rewrite a debt of the kind that the reason names when it has reached its threshold."""
+    return _weighed_due(given, reason) if reason in _reached_counts(given) else LATER
 
 
 def _position_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    is_over = given.counted_debt.position_deletes >= max(given.settings.min_position_deletes, 1)
     if given.would_convert and not given.takes_all:
         return TriggerState(decision=Decision(Reason.STREAMING_READERS))
-    return _weighed_due(given, reason) if is_over else LATER
+    return _count_due(given, reason)
 
 
-def _fragments_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    is_over = given.counted_debt.fragments >= max(given.settings.min_fragments, 2)
-    return _weighed_due(given, reason) if is_over else LATER
+@once_per_input
+def _reached_counts(given: PolicyInput) -> list[ReasonCode]:
+    return counts_over(given.counted_debt, given.settings)
 
 
-def _global_deletes_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
-    is_over = given.counted_debt.global_deletes >= max(given.settings.min_equality_deletes, 1)
-    return _weighed_due(given, reason) if is_over else LATER
-
-
-def is_over_threshold(debt: Debt, settings: Thresholds) -> bool:
-    """Return True if any kind of file has reached its threshold: by the four rules above, and for
-    `_old_debt_due`, which leaves such a debt to them."""
-    least_equality = max(settings.min_equality_deletes, 1)
-    return (
-        debt.equality_deletes >= least_equality
-        or debt.position_deletes >= max(settings.min_position_deletes, 1)
-        or debt.fragments >= max(settings.min_fragments, 2)
-        or debt.global_deletes >= least_equality
-    )
+def counts_over(debt: Debt, settings: Thresholds) -> list[ReasonCode]:
+    """Return the kinds of files that have reached their threshold, by the triggers' reasons."""
+    least_equality, counts = max(settings.min_equality_deletes, 1), debt.compactable
+    least_positions = max(settings.min_position_deletes, 1)
+    least = (max(settings.min_fragments, 2), least_equality, least_positions, least_equality)
+    counted = zip(COUNTED, counts, least, strict=True)
+    return [kind for kind, count, needed in counted if count >= needed]
 
 
 def _size_error_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
@@ -300,7 +299,7 @@ def _old_debt_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None
     since_ms = given.partition.work.debt_since_ms
     if since_ms is None or not given.is_worth_it:
         return LATER
-    if is_over_threshold(given.counted_debt, given.settings) or _is_ill_sized(given):
+    if _reached_counts(given) or _is_ill_sized(given):
         return LATER
     at_ms = since_ms + int(given.settings.max_age_ms * (1 - given.partition.work.head_start))
     return _weighed_due(given, reason) if at_ms <= given.now_ms else TriggerState(at_ms)
@@ -336,7 +335,7 @@ def _weighed_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
 def _order_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Order, unless writers are at work in the partition. Larger files whose dead rows are due go
     with it; more than a slice of them goes before a conversion, which is one order."""
-    pressing = is_over_threshold(_divide_debt(given.counted_debt, PRESSING), given.settings)
+    pressing = bool(counts_over(_divide_debt(given.counted_debt, PRESSING), given.settings))
     if waits := wait_for_writers(given, given.partition.work.debt_since_ms, pressing):
         until_ms = waits.until_ms
         return TriggerState(
@@ -398,10 +397,10 @@ TRIGGERS = (
     Trigger(Reason.REQUESTED, _requested_due, asks_frozen=True, is_promised=True),
     Trigger(TriggerReason.CLOSED, closed_due, takes_all=True),
     Trigger(TriggerReason.FULL_INTERVAL, full_interval_due, takes_all=True),
-    Trigger(TriggerReason.EQUALITY_DELETES, _equality_deletes_due),
+    Trigger(TriggerReason.EQUALITY_DELETES, _count_due),
     Trigger(TriggerReason.POSITION_DELETES, _position_deletes_due),
-    Trigger(TriggerReason.FRAGMENTS, _fragments_due),
-    Trigger(TriggerReason.GLOBAL_DELETES, _global_deletes_due),
+    Trigger(TriggerReason.FRAGMENTS, _count_due),
+    Trigger(TriggerReason.GLOBAL_DELETES, _count_due),
     Trigger(TriggerReason.SIZE_ERROR, _size_error_due),
     Trigger(TriggerReason.OLD_DEBT, _old_debt_due),
     Trigger(TriggerReason.READ_DEBT, _read_debt_due),
