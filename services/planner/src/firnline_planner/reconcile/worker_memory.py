@@ -17,18 +17,21 @@ from firnline_planner.state.table_context import TableContext
 
 def note_failure(context: TableContext, task: RunningTask, event: TaskFailed) -> None:
     """Note a task that failed for lack of memory. Other reasons do not matter here."""
-    if event.reason == OUT_OF_MEMORY and _is_heavy(task):
-        memory, ordered_ms = context.state.share.memory_of(task.group), task.ordered_at_ms
-        after = memory.after_oom(event.memory, _attempt_name(task), ordered_ms, context.now_ms)
-        _put_memory(context.state, task.group, after)
+    if event.reason == OUT_OF_MEMORY:
+        _note_shortage(context, task, event.memory)
 
 
 def note_pressure(context: TableContext, task: RunningTask, event: TaskRunning) -> None:
     """Note a task whose worker has nearly exhausted its memory: it counts as one that ran out of
     it, also if it succeeds."""
-    if event.memory is not None and event.attempt == task.attempt and _is_heavy(task):
-        memory, ordered_ms = context.state.share.memory_of(task.group), task.ordered_at_ms
-        after = memory.after_oom(event.memory, _attempt_name(task), ordered_ms, context.now_ms)
+    if event.memory is not None and event.attempt == task.attempt:
+        _note_shortage(context, task, event.memory)
+
+
+def _note_shortage(context: TableContext, task: RunningTask, memory: str | None) -> None:
+    if _is_heavy(task):
+        tuning, attempt = context.state.share.memory_of(task.group), _attempt_name(task)
+        after = tuning.after_oom(memory, attempt, task.ordered_at_ms, context.now_ms)
         _put_memory(context.state, task.group, after)
 
 
