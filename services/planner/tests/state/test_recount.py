@@ -15,7 +15,8 @@ from firnline_domain.counters.state.work import Partition
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import ChangeKind
 from firnline_domain.records.parts.tallies import FileTally, Tally
-from firnline_planner.state.recount import Recount, is_gone
+from firnline_planner.state.recount import Recount
+from firnline_planner.state.table_context import is_gone
 
 A, B = Scope(1, '["a"]'), Scope(0, "[]")
 

@@ -39,8 +39,7 @@ from firnline_planner.publish.partition_sums import WOULD_ORDER, PartitionSums
 from firnline_planner.state.effects import TABLE_STATES, Output
 from firnline_planner.state.encoding import ref_key
 from firnline_planner.state.failing_tables import PUBLISH
-from firnline_planner.state.recount import is_gone
-from firnline_planner.state.table_context import TableContext
+from firnline_planner.state.table_context import TableContext, is_gone
 
 PUBLISHED_PARTITIONS = 100
 FORECAST_PARTITIONS = 3  # of these, with every trigger: 0.4 kB each

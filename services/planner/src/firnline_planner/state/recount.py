@@ -12,15 +12,6 @@ from firnline_domain.counters.state.counters import PartitionCounters, TableCoun
 from firnline_domain.counters.state.work import Partition
 
 
-def is_gone(table: TableCounters, partition: PartitionCounters) -> bool:
-    """Return True for an entry without content: of an older epoch, or empty.
-
-    An empty one ahead of its table stays: it shows that a fold is in which a crash has undone in
-    the table's own entry."""
-    emptied = partition.is_empty and partition.ordinal <= table.ordinal
-    return partition.epoch < table.epoch or (partition.epoch == table.epoch and emptied)
-
-
 class Recount:
     """Adds up the partitions of a table."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.activity.partition_age import age_of
 from firnline_domain.counters.activity.reads import AgePosition, Rates, read_by
-from firnline_domain.counters.state.counters import PartitionCounters
+from firnline_domain.counters.state.counters import PartitionCounters, TableCounters
 from firnline_domain.counters.state.debt import Debt, debt_of
 from firnline_domain.counters.state.work import Partition, PartitionWork, RunningTask, Table
 from firnline_domain.identity import Scope
@@ -22,13 +22,21 @@ from firnline_planner.state.bucket_state import BucketState
 from firnline_planner.state.effects import Effects
 from firnline_planner.state.failing_tables import FailingTables
 from firnline_planner.state.fleet_share import TokenBuckets
-from firnline_planner.state.recount import is_gone
 
 
 def spread_name(table: Table, scope: Scope) -> str:
     """Return the name of a partition whose hash keeps partitions from falling due in the same
     minute."""
     return f"{table.counters.table.key} {scope.spec_id} {scope.partition}"
+
+
+def is_gone(table: TableCounters, partition: PartitionCounters) -> bool:
+    """Return True for an entry without content: of an older epoch, or empty.
+
+    An empty one ahead of its table stays: it shows that a fold is in which a crash has undone in
+    the table's own entry."""
+    emptied = partition.is_empty and partition.ordinal <= table.ordinal
+    return partition.epoch < table.epoch or (partition.epoch == table.epoch and emptied)
 
 
 class TableContext(Value):
