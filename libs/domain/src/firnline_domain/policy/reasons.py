@@ -19,11 +19,7 @@ class Reason(ReasonCode):
         "A person requested it: `firnline run TABLE ACTION`.",
         "requested by a person (firnline run)",
     )
-    HEALTHY = (
-        "healthy",
-        "No files to compact.",
-        "nothing to do",
-    )
+    HEALTHY = ("healthy", "No files to compact.", "nothing to do")
     ACCUMULATING = (
         "accumulating",
         "Some small or delete files, below every threshold.",
@@ -66,11 +62,7 @@ class Reason(ReasonCode):
         "a writer is running DELETE, UPDATE or MERGE and would fail; waits for a pause, at "
         "most firnline.rewrite.hot-max-ms",
     )
-    IN_FLIGHT = (
-        "in_flight",
-        "A task is scheduled or running.",
-        "a task is scheduled or running",
-    )
+    IN_FLIGHT = ("in_flight", "A task is scheduled or running.", "a task is scheduled or running")
     COOLING = (
         "cooling",
         "The last rewrite was less than `firnline.rewrite.cool-down-ms` ago.",
@@ -120,11 +112,7 @@ class Reason(ReasonCode):
         "Events are missing. The enricher reads the table to restore its statistics.",
         "events are missing; the enricher is reading the table",
     )
-    DISABLED = (
-        "disabled",
-        "`firnline.enabled=false` is set.",
-        "switched off (firnline.enabled)",
-    )
+    DISABLED = ("disabled", "`firnline.enabled=false` is set.", "switched off (firnline.enabled)")
     NAME_TOO_LONG = (
         "name_too_long",
         "The partition's values are longer than 2,000 characters. It is not maintained.",

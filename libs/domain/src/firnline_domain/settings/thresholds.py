@@ -30,10 +30,7 @@ class Property(Value):
 
 
 # Read by the workers, from the table's own properties alone.
-WORKERS = {
-    "firnline.rewrite.hold-off-ms": PAUSE,
-    "firnline.rewrite.max-span-ms": PAUSE,
-}
+WORKERS = {"firnline.rewrite.hold-off-ms": PAUSE, "firnline.rewrite.max-span-ms": PAUSE}
 ABOUT_WORKERS = {
     "firnline.rewrite.hold-off-ms": (
         "Do not rewrite `main` while a branch with a younger commit is ahead of it, or a younger "
@@ -286,14 +283,10 @@ PROPERTIES = {
         PAUSE,
     ),
     "firnline.rewrite.hot-max-ms": Property(
-        "hot_max_ms",
-        "Maximum of that wait if the writer never pauses.",
-        PAUSE,
+        "hot_max_ms", "Maximum of that wait if the writer never pauses.", PAUSE
     ),
     "firnline.rewrite.cool-down-ms": Property(
-        "cool_down_ms",
-        "Minimum time between two rewrites of the same partition.",
-        PAUSE,
+        "cool_down_ms", "Minimum time between two rewrites of the same partition.", PAUSE
     ),
     # No rewrite, however small, is done and committed within 10 s; and a task that hangs is
     # to be missed within the week.
@@ -422,9 +415,7 @@ PROPERTIES = {
         FILES,
     ),
     "firnline.manifests.min-interval-ms": Property(
-        "manifest_interval_ms",
-        "Minimum time between two rewrites of the table's manifests.",
-        PAUSE,
+        "manifest_interval_ms", "Minimum time between two rewrites of the table's manifests.", PAUSE
     ),
     "firnline.orphans.enabled": Property(
         "remove_orphans",
@@ -438,9 +429,7 @@ PROPERTIES = {
         PAUSE,
     ),
     "firnline.orphans.quarantine-ms": Property(
-        "quarantine_ms",
-        "Time from moving an orphan file to the quarantine to its deletion.",
-        PAUSE,
+        "quarantine_ms", "Time from moving an orphan file to the quarantine to its deletion.", PAUSE
     ),
     "firnline.orphans.inventory": Property(
         "orphan_inventory",
@@ -465,9 +454,7 @@ PROPERTIES = {
         PAUSE,
     ),
     "firnline.partitions.min-interval-ms": Property(
-        "partition_interval_ms",
-        "Minimum time between two removals of old rows.",
-        PAUSE,
+        "partition_interval_ms", "Minimum time between two removals of old rows.", PAUSE
     ),
     "firnline.archive.after-hours": Property(
         "archive_after_h",
@@ -489,9 +476,7 @@ PROPERTIES = {
         whole_range(2, 3),
     ),
     "firnline.format-version.grace-ms": Property(
-        "upgrade_grace_ms",
-        "Time from the announcement of the upgrade to the upgrade.",
-        PAUSE,
+        "upgrade_grace_ms", "Time from the announcement of the upgrade to the upgrade.", PAUSE
     ),
     "firnline.format-version.writer-hours": Property(
         "writer_hours",
@@ -511,9 +496,7 @@ PROPERTIES = {
         whole_range(2, 1000),
     ),
     "firnline.sort.interval-ms": Property(
-        "sort_interval_ms",
-        "Minimum time between two checks of a changed partition.",
-        PAUSE,
+        "sort_interval_ms", "Minimum time between two checks of a changed partition.", PAUSE
     ),
     "firnline.statistics": Property(
         "statistics",
@@ -530,9 +513,7 @@ PROPERTIES = {
         real_range(0, 1000),
     ),
     "firnline.statistics.min-interval-ms": Property(
-        "statistics_interval_ms",
-        "Minimum time between two computations of statistics.",
-        PAUSE,
+        "statistics_interval_ms", "Minimum time between two computations of statistics.", PAUSE
     ),
     "firnline.statistics.max-bytes": Property(
         "statistics_max_bytes",
@@ -545,9 +526,7 @@ PROPERTIES = {
         "property).",
     ),
     "history.expire.max-snapshot-age-ms": Property(
-        "max_snapshot_age_ms",
-        "Age at which snapshots expire (Iceberg's property).",
-        PAUSE,
+        "max_snapshot_age_ms", "Age at which snapshots expire (Iceberg's property).", PAUSE
     ),
     # an int of Iceberg's
     "history.expire.min-snapshots-to-keep": Property(
@@ -585,8 +564,7 @@ PROPERTIES = {
         "tags stay. An unreadable rule stops expiry (reason `unreadable_rules`).",
     ),
     "firnline.expire.branches": Property(
-        "expire_branches",
-        "Rules for the expiry of branches, as for tags. `main` always stays.",
+        "expire_branches", "Rules for the expiry of branches, as for tags. `main` always stays."
     ),
     "firnline.metadata.previous-versions-max": Property(
         "metadata_versions",
@@ -596,9 +574,7 @@ PROPERTIES = {
         whole_range(0, 100000),
     ),
     "firnline.expire.min-interval-ms": Property(
-        "expire_interval_ms",
-        "Minimum time between two expiries of a table.",
-        PAUSE,
+        "expire_interval_ms", "Minimum time between two expiries of a table.", PAUSE
     ),
     "firnline.window": Property(
         "window",
@@ -623,14 +599,10 @@ PROPERTIES = {
         PRICE,
     ),
     "firnline.price.million-puts": Property(
-        "price_million_puts",
-        "Cost of a million write or list requests in dollars.",
-        PRICE,
+        "price_million_puts", "Cost of a million write or list requests in dollars.", PRICE
     ),
     "firnline.price.gb-month": Property(
-        "price_gb_month",
-        "Cost of 2^30 stored bytes for a month in dollars.",
-        PRICE,
+        "price_gb_month", "Cost of 2^30 stored bytes for a month in dollars.", PRICE
     ),
     "firnline.memory.back-at-once": Property(
         "memory_back_at_once",

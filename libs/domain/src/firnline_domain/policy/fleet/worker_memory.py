@@ -23,10 +23,7 @@ STEP_DOWN_AFTER = 20
 QUIET_MS = DAY_MS  # for partitions that succeed leave the lane, and it may have no orders then
 MAX_ROLLBACKS = 5  # 640 tasks, or a month
 ROLLBACK_MS = 30 * DAY_MS  # a shortage later than that is no rollback
-REPEAT_MS, VALID_MS = (
-    DAY_MS,
-    3 * DAY_MS,
-)  # a wish is repeated daily; one of a lost state expires
+REPEAT_MS, VALID_MS = (DAY_MS, 3 * DAY_MS)  # a wish is repeated daily; one of a lost state expires
 
 
 class MemoryKind(StrEnum):

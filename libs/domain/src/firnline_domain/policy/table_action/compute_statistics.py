@@ -56,10 +56,7 @@ class Statistics(TableAction):
     engine may have computed them (`firnline_worker.table_actions.compute_statistics`)."""
 
     name = "compute_statistics"
-    order_reasons = (
-        StatisticsReason.STALE_STATISTICS,
-        StatisticsReason.STALE_PARTITION_STATISTICS,
-    )
+    order_reasons = (StatisticsReason.STALE_STATISTICS, StatisticsReason.STALE_PARTITION_STATISTICS)
     wait_reasons = (
         StatisticsReason.STATISTICS_TOO_LARGE,
         StatisticsReason.STATISTICS_AFTER_REWRITES,

@@ -20,13 +20,7 @@ from firnline_domain.base.times import earliest_of
 from firnline_domain.counters.state.work import KEY_SHARE
 from firnline_domain.policy.cost.cost_benefit import Action, burden_of
 from firnline_domain.policy.policy_input import PolicyInput, TableInput
-from firnline_domain.policy.reasons import (
-    EVERY_FILE,
-    NO_FILE,
-    TOP_RANK,
-    Decision,
-    TriggerState,
-)
+from firnline_domain.policy.reasons import EVERY_FILE, NO_FILE, TOP_RANK, Decision, TriggerState
 from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_of
 
 DANGER = (

@@ -39,11 +39,7 @@ from firnline_domain.policy.triggers.full_rewrites import (
 )
 from firnline_domain.policy.triggers.hot_partitions import hot_until_ms, wait_for_writers
 from firnline_domain.policy.triggers.objectives import delete_age_due, endangered_ms
-from firnline_domain.policy.triggers.slices import (
-    FULL_INTERVAL,
-    slice_max_bytes,
-    unfinished_of,
-)
+from firnline_domain.policy.triggers.slices import FULL_INTERVAL, slice_max_bytes, unfinished_of
 from firnline_domain.policy.triggers.sorting import unsorted_due
 from firnline_domain.policy.triggers.v2_deletes import v2_deletes_due
 from firnline_domain.records.states import TriggerForecast
