@@ -22,7 +22,7 @@ from firnline_iceberg.commit.java_commits import JavaCommits
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.lake.checks import handled
-from tests.kit.lake.guards import Guard, cases, removed
+from tests.kit.lake.guards import Guard, make_guard_test, removed
 from tests.kit.lake.writer import described, local
 
 pytestmark = pytest.mark.stack
@@ -64,12 +64,8 @@ GUARDS = [
 ]  # fmt: skip
 
 
-@cases(GUARDS)
-def test_a_guard(
-    make_table: Any, committer: Committer, guard: Guard, guarded: bool, monkeypatch: Any
-) -> None:
-    """Each refuses, and without it the wrong rows show."""
-    guard.check(make_table, committer, monkeypatch, guarded)
+# Each refuses, and without it the wrong rows show.
+test_a_guard = make_guard_test(GUARDS)
 
 
 # ---- format version, schema, name mapping

@@ -20,7 +20,7 @@ from firnline_domain.version import VERSION
 from pyiceberg.catalog.rest import RestCatalog
 
 from tests.kit.lake.checks import handled
-from tests.kit.lake.guards import Guard, Removal, cases, removed
+from tests.kit.lake.guards import Guard, Removal, make_guard_test, removed
 from tests.kit.lake.script import Script
 
 pytestmark = pytest.mark.stack
@@ -74,12 +74,8 @@ GUARDS = [
 ]  # fmt: skip
 
 
-@cases(GUARDS)
-def test_a_guard(
-    make_table: Any, committer: Committer, guard: Guard, guarded: bool, monkeypatch: Any
-) -> None:
-    """Each refuses, and without it the wrong rows show."""
-    guard.check(make_table, committer, monkeypatch, guarded)
+# Each refuses, and without it the wrong rows show.
+test_a_guard = make_guard_test(GUARDS)
 
 
 def refusal(committer: Committer, result: RewriteFinished) -> ConflictReason:

@@ -23,7 +23,7 @@ from firnline_iceberg.commit.java_commits import JavaCommits
 from firnline_iceberg.commit.pinned_head import PinnedHead
 
 from tests.kit.lake.checks import committed, committed_meanwhile, leftovers, refused
-from tests.kit.lake.guards import Guard, cases
+from tests.kit.lake.guards import Guard, make_guard_test
 
 pytestmark = pytest.mark.stack
 Table = Any  # tests.kit.lake.scenario.CommitScenario
@@ -128,12 +128,8 @@ GUARDS = [
 ]  # fmt: skip
 
 
-@cases(GUARDS)
-def test_a_guard(
-    make_table: Any, committer: Committer, guard: Guard, guarded: bool, monkeypatch: Any
-) -> None:
-    """Each refuses, and without it the wrong rows show."""
-    guard.check(make_table, committer, monkeypatch, guarded)
+# Each refuses, and without it the wrong rows show.
+test_a_guard = make_guard_test(GUARDS)
 
 
 def test_repaired_from_the_start_java_refuses_it(

@@ -55,9 +55,10 @@ class Guard:
         assert table.rows() == sorted(parse_rows(self.rows if guarded else self.wrong))
 
 
-def cases(guards: Sequence[Guard]) -> Any:
-    """`guard`, `guarded`: with each guard, and without it."""
-    return pytest.mark.parametrize(
+def make_guard_test(guards: Sequence[Guard]) -> Any:
+    """Return a test with each guard, and without it."""
+
+    @pytest.mark.parametrize(
         ("guard", "guarded"),
         [
             pytest.param(one, guarded, id=f"{one.name}-{guarded}")
@@ -65,3 +66,9 @@ def cases(guards: Sequence[Guard]) -> Any:
             for guarded in ((True, False) if one.removals else (True,))
         ],
     )
+    def test_a_guard(
+        make_table: Any, committer: Any, guard: Guard, guarded: bool, monkeypatch: Any
+    ) -> None:
+        guard.check(make_table, committer, monkeypatch, guarded)
+
+    return test_a_guard
