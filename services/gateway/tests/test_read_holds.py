@@ -9,10 +9,10 @@ from collections.abc import Callable
 import aiohttp
 import pytest
 from firnline_adapters.observability.logs import Log
-from firnline_domain.commits.hold_header import HEADER, HOLD_READS, PASS, RELEASE
+from firnline_domain.commits.hold_header import HEADER, HOLD_NEXT_READS, HOLD_READS, PASS, RELEASE
 from firnline_gateway import bootstrap
 from firnline_gateway.middlewares import read_hold as module
-from firnline_gateway.middlewares.read_hold import ReadHold
+from firnline_gateway.middlewares.read_hold import Peer, ReadHold
 
 from services.gateway.tests.conftest import Bench, said
 
@@ -99,10 +99,14 @@ class Clock:
 PEERS = itertools.count()
 
 
+def named(name: object) -> Peer:
+    return Peer(name, name)
+
+
 async def held(holds: ReadHold, peer: object = None) -> bool:
     """Whether a read waits, of somebody who was never there before if not told otherwise."""
     try:
-        await asyncio.wait_for(holds.wait_to_read("t", peer or next(PEERS)), 0.02)
+        await asyncio.wait_for(holds.wait_to_read("t", named(peer or next(PEERS))), 0.02)
     except TimeoutError:
         return True
     return False
@@ -111,7 +115,7 @@ async def held(holds: ReadHold, peer: object = None) -> bool:
 async def test_no_hold_is_longer_than_it_may_be() -> None:
     holds = ReadHold(50)
     holds.begin_hold("t")
-    await asyncio.wait_for(holds.wait_to_read("t", "a"), 5)
+    await asyncio.wait_for(holds.wait_to_read("t", named("a")), 5)
 
 
 async def test_none_is_held_where_that_is_turned_off() -> None:
@@ -150,16 +154,97 @@ async def test_one_that_nobody_ended_has_ended_when_its_time_was_over() -> None:
 async def test_a_statement_under_way_reads_on_and_the_next_one_waits() -> None:
     clock = Clock()
     holds = ReadHold(10_000, clock)
-    await holds.wait_to_read("t", "a")  # a statement begins
+    await holds.wait_to_read("t", named("a"))  # a statement begins
     holds.begin_hold("t")
     assert not await held(holds, "a")  # and refreshes the table for its commit
-    holds.end_statement("t", "a")
-    clock.now_s += 0.05
-    assert not await held(holds, "a")  # its client's last look
-    clock.now_s += 0.1
+    holds.end_statement("t", named("a"))
     assert await held(holds, "a")  # the next statement
     holds.release_hold("t")
     assert not await held(holds, "a")
+
+
+LOAD = TABLE + "?snapshots=all"
+JAVA = {"X-Client-Version": "Apache Iceberg 1.12.0 (commit 0123456)"}
+
+
+async def test_a_refresh_of_java_passes_on_any_connection(made: Bench, client: Client) -> None:
+    """A session's statements share their connections with its reports of scans."""
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
+        await read(client, made, **HELD)
+        async with aiohttp.ClientSession() as other:
+            assert await asyncio.wait_for(read(other, made, **JAVA), 5) == 200
+            load = asyncio.create_task(read(other, made, LOAD, **JAVA))
+            assert await waits(load)
+            await read(client, made, **{HEADER: RELEASE})
+            await asyncio.wait_for(load, 5)
+
+
+async def commit(client: Client, bench: Bench, **headers: str) -> None:
+    async with client.post(bench.uri + TABLE, data=b"{}", headers=headers):
+        pass
+
+
+async def test_a_commit_of_java_ends_the_statement_on_each_connection(
+    made: Bench, client: Client
+) -> None:
+    made.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    async with (
+        bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")),
+        aiohttp.ClientSession() as other,
+    ):
+        await read(other, made, LOAD, **JAVA)
+        await commit(client, made, **JAVA)
+        await read(client, made, **HELD)
+        statement = asyncio.create_task(read(other, made, LOAD, **JAVA))
+        assert await waits(statement)
+        await read(client, made, **{HEADER: RELEASE})
+        await asyncio.wait_for(statement, 5)
+
+
+@pytest.mark.parametrize(
+    ("armed", "status", "begins"),
+    [
+        (HOLD_NEXT_READS, "200 OK", True),
+        (HOLD_NEXT_READS, "409 Conflict", False),
+        (PASS, "200 OK", False),
+    ],
+)
+async def test_an_armed_hold_begins_before_the_writer_has_its_answer(
+    made: Bench, client: Client, armed: str, status: str, begins: bool
+) -> None:
+    made.catalog.script[f"POST {TABLE}"] = said(b"{}", status)
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
+        await read(client, made, **{HEADER: armed})
+        async with aiohttp.ClientSession() as writer:
+            await asyncio.wait_for(read(writer, made), 5)
+            await commit(writer, made)
+            statement = asyncio.create_task(read(writer, made))
+            assert await waits(statement) is begins
+            await commit(client, made, **{HEADER: PASS})
+            assert await asyncio.wait_for(statement, 5) == 200
+
+
+@pytest.mark.parametrize("how", ["released", "committed"])
+async def test_an_armed_hold_ends_with_the_committer(made: Bench, client: Client, how: str) -> None:
+    made.catalog.script[f"POST {TABLE}"] = said(b"{}")
+    async with bootstrap.run_gateways(made.settings, made.publisher, Log("gateway")):
+        await read(client, made, **{HEADER: HOLD_NEXT_READS})
+        if how == "released":
+            await read(client, made, **{HEADER: RELEASE})
+        else:
+            await commit(client, made, **{HEADER: PASS})
+        async with aiohttp.ClientSession() as writer:
+            await commit(writer, made)
+            assert await asyncio.wait_for(read(writer, made), 5) == 200
+
+
+async def test_a_commit_that_comes_late_begins_no_armed_hold() -> None:
+    clock = Clock()
+    holds = ReadHold(1_000, clock)
+    holds.arm_hold("t")
+    clock.now_s += 1.1
+    holds.begin_armed_hold("t")
+    assert not await held(holds)
 
 
 async def test_who_only_reads_waits_once_at_the_most() -> None:
@@ -178,7 +263,7 @@ async def test_only_so_many_readers_are_remembered(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "MAX_READERS", 2)
     holds = ReadHold(10_000)
     for peer in "abc":
-        await holds.wait_to_read("t", peer)
+        await holds.wait_to_read("t", named(peer))
     holds.begin_hold("t")
     assert [await held(holds, peer) for peer in "abc"] == [True, False, False]
 

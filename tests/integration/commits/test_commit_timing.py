@@ -107,9 +107,11 @@ def test_a_head_that_moves_each_time_is_waited_for_a_few_times_only(
     assert table.rows() == [(n, n) for n in range(40) if n not in gone]
 
 
-def test_a_statement_that_begins_while_we_commit_waits_and_does_not_fail(
-    table: Table, meddler: Any, gateway: str, iceberg: Any, committer_of: Any
+@pytest.mark.parametrize("moment", ["our commit", "the awaited commit"])
+def test_a_statement_that_begins_with_a_commit_waits_and_does_not_fail(
+    table: Table, meddler: Any, gateway: str, iceberg: Any, committer_of: Any, moment: str
 ) -> None:
+    """A writer without a pause begins the next one before the committer has seen its commit."""
     data = table.append(*((n, n) for n in range(20)))
     result = table.rewrite()
     for position in range(FEWEST):
@@ -123,8 +125,14 @@ def test_a_statement_that_begins_while_we_commit_waits_and_does_not_fail(
             statements.append(pool.submit(writer.delete_as_engines_do, go, read))
             read.wait(0.5)  # time enough, if it did not have to wait
 
-        meddler.before = [begin]
-        sleep = Sleep(lambda: None, lambda: table.delete_rows(data, 10))
+        def commit_without_a_pause() -> None:
+            writer.delete_rows(data, 10)
+            begin()
+
+        act, meddler.before = commit_without_a_pause, []
+        if moment == "our commit":
+            act, meddler.before = lambda: table.delete_rows(data, 10), [begin]
+        sleep = Sleep(lambda: None, act)
         (event,) = committer_of(iceberg, gateway, sleep=sleep).handle([result])
         assert isinstance(event, RewriteCommitted)
         ours = table.head

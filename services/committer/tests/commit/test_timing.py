@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from firnline_committer.commit.held_catalog import without_gateway
 from firnline_committer.commit.timing import (
     LATE,
     LONGEST_MS,
@@ -96,6 +97,7 @@ def test_a_writer_is_waited_for_by_the_clock_however_long_a_read_takes(read_ms: 
     def sleep(seconds: float) -> None:
         clock[0] += round(seconds * 1000)
 
-    CommitTiming(table, lambda: clock[0], sleep).wait_for_commit(table, "main", LONGEST_MS)  # type: ignore[arg-type]
+    timing = CommitTiming(without_gateway(table), lambda: clock[0], sleep)  # type: ignore[arg-type]
+    timing.wait_for_commit(table, "main", LONGEST_MS)  # type: ignore[arg-type]
     assert clock[0] - NOW <= LATE * LONGEST_MS + read_ms + POLL_S * 1000
     assert table.reads >= 1

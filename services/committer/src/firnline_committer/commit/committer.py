@@ -81,7 +81,7 @@ class Committer:
         self._outputs = Outputs(catalog.tables, log)
         self._repairs = Repairs(catalog.tables, log, now_ms, keys)
         self._examiner = Examiner(self._outputs, self._repairs, ConversionBuilder(now_ms, keys))
-        self._timing = CommitTiming(catalog.tables, now_ms, sleep)
+        self._timing = CommitTiming(catalog, now_ms, sleep)
         self._log = log
         self._now_ms = now_ms
         self._sleep = sleep

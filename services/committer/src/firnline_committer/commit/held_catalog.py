@@ -7,7 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 
-from firnline_domain.commits.hold_header import HEADER, HOLD_COMMITS, HOLD_READS, PASS, RELEASE
+from firnline_domain.commits.hold_header import (
+    HEADER,
+    HOLD_COMMITS,
+    HOLD_NEXT_READS,
+    HOLD_READS,
+    PASS,
+    RELEASE,
+)
 from firnline_domain.identity import TableName
 from firnline_iceberg.catalogs import CatalogTables, Connections
 from firnline_iceberg.connection import connection
@@ -36,11 +43,12 @@ class HeldTable:
 
 @dataclass(frozen=True)
 class HeldCatalog:
-    """Catalogs through four clients, by the header that they send. Without a gateway they do the
+    """Catalogs through five clients, by the header that they send. Without a gateway they do the
     same."""
 
     tables: Tables  # waits for no hold of ours
     holds_reads: Tables
+    holds_next_reads: Tables  # from the next commit of a writer on
     releases: Tables
     holds_commits: Tables
 
@@ -63,7 +71,7 @@ class HeldCatalog:
 
 
 def open_catalog(reached: connection.Catalog | Connections, **properties: str) -> HeldCatalog:
-    """Return the four clients, which share one cache of what they read."""
+    """Return the five clients, which share one cache of what they read."""
     cache = FileCache()
 
     def tables_with_hold(word: str) -> Tables:
@@ -72,6 +80,7 @@ def open_catalog(reached: connection.Catalog | Connections, **properties: str) -
     return HeldCatalog(
         tables_with_hold(PASS),
         tables_with_hold(HOLD_READS),
+        tables_with_hold(HOLD_NEXT_READS),
         tables_with_hold(RELEASE),
         tables_with_hold(HOLD_COMMITS),
     )
@@ -79,4 +88,4 @@ def open_catalog(reached: connection.Catalog | Connections, **properties: str) -
 
 def without_gateway(tables: Tables) -> HeldCatalog:
     """Return a catalog for a process without a gateway before it."""
-    return HeldCatalog(tables, tables, tables, tables)
+    return HeldCatalog(tables, tables, tables, tables, tables)

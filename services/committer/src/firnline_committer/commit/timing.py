@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from statistics import median
 
+from firnline_domain.identity import MAIN
 from firnline_domain.records.parts.summaries import TASK_ID, number_in
-from firnline_iceberg.table.catalog_client import Tables
 from firnline_iceberg.table.loaded_table import LoadedTable
 from pyiceberg.table.snapshots import Snapshot
+
+from firnline_committer.commit.held_catalog import HeldCatalog
 
 POLL_S = 0.02  # between two reads of the table
 EARLY_S = 0.1  # before the next such commit is due, the table is read for the first time
@@ -34,7 +36,7 @@ _ADDED = ("added-position-deletes", "added-dvs")
 class CommitTiming:
     """The timing of commits: reads the table, and sleeps."""
 
-    tables: Tables
+    catalog: HeldCatalog
     now_ms: Callable[[], int]
     sleep: Callable[[float], object]
 
@@ -46,17 +48,23 @@ class CommitTiming:
 
     def wait_for_commit(self, table: LoadedTable, ref: str, interval_ms: int) -> None:
         """Wait until such a writer has committed once more, or is late: after `LATE` intervals by
-        the clock, because a read of the table takes a busy host seconds. Raises TableGone,
-        RetryLater."""
+        the clock, because a read of the table takes a busy host seconds. Its commit begins the hold
+        of reads at the gateway: a writer without a pause reads again before this sees the commit.
+        Raises TableGone, RetryLater."""
         last = next(_of_deleting_writers(table, ref), None)
         due_s = 0.0 if last is None else (last.timestamp_ms + interval_ms - self.now_ms()) / 1000
         # no longer than an interval, whatever the writer's clock says
         self.sleep(min(max(due_s - EARLY_S, 0.0), interval_ms / 1000))
-        late_ms = self.now_ms() + LATE * interval_ms
+        late_ms, head = self.now_ms() + LATE * interval_ms, table.head_id(ref)
+        tables = self.catalog.holds_next_reads if ref == MAIN else self.catalog.tables
         for _ in range(int(LATE * interval_ms / 1000 / POLL_S)):
-            newest = next(_of_deleting_writers(self.tables.load(table.identity), ref), None)
+            loaded = tables.load(table.identity)
+            newest = next(_of_deleting_writers(loaded, ref), None)
             if newest is not None and not table.retains(newest.snapshot_id):
                 return
+            if (moved := loaded.head_id(ref)) != head:  # an append has begun the hold
+                head = moved
+                self.catalog.releases.load(table.identity)
             if self.now_ms() >= late_ms:
                 return
             self.sleep(POLL_S)

@@ -26,6 +26,7 @@ ONE_READ_MS = 10_000
 # not read: Flink's sources poll each minute, Trino and Spark refresh what they keep.
 ONE_READ_OF_JAVA_MS = 5 * 60_000
 REPORTER_MS = 24 * 3_600_000  # a client that has reported is believed to report all it scans
+CLIENT_VERSION = "X-Client-Version"
 JAVA = "apache iceberg"  # what Java's client begins its version with
 MAX_CLIENTS = 50_000  # clients and tables that are remembered, and loads that wait: 30 MB
 MAX_REPORTERS = 10_000
@@ -48,12 +49,17 @@ def client_of(request: BaseRequest) -> Client:
     """Return the client of a call."""
     peer = request.transport.get_extra_info("peername") if request.transport else None
     address = str(peer[0]) if isinstance(peer, tuple) else ""
-    version = request.headers.get("X-Client-Version", "")
+    version = request.headers.get(CLIENT_VERSION, "")
     others = (hdrs.X_FORWARDED_FOR, hdrs.USER_AGENT, hdrs.AUTHORIZATION)
     said = (address, version, *(request.headers.get(name, "") for name in others))
     text = "\0".join(said).encode(errors="surrogateescape")
     digest = hashlib.blake2b(text, digest_size=16, key=_KEY).digest()
-    return Client(digest, version.lower().startswith(JAVA))
+    return Client(digest, is_java_client(request))
+
+
+def is_java_client(request: BaseRequest) -> bool:
+    """Return whether Iceberg's Java library has sent a call."""
+    return request.headers.get(CLIENT_VERSION, "").lower().startswith(JAVA)
 
 
 class Recent(Generic[T]):
