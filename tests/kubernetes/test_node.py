@@ -263,7 +263,8 @@ def test_the_scaler_sets_the_number_of_workers_without_keda(installed: tuple[Clu
     said = [json.loads(line) for line in lines]
     assert {one["service"] for one in said} == {"scaler"}
     numbers = [one["detail"].rpartition("=")[2] for one in said if one["action"] == "scaled"]
-    assert numbers[-2:] == ["2", "0"]
+    assert "2" in numbers
+    assert numbers[-1] == "0"  # perhaps after a 1, for the last tasks
 
 
 @pytest.fixture(scope="module")
