@@ -130,13 +130,14 @@ def expire_halfway(
         if removals is None:
             stand()
 
-    def removed(removal: Any, path: str) -> bool:
+    def removed(removal: Any, paths: list[str]) -> int:
         with turn:
-            if len(gone) == (removals or 0):
-                stand()
-            done = remove(removal, path)
-            gone.extend([path] * done)  # what an earlier one has removed does not count
-        return done
+            before = len(gone)
+            for path in paths:  # S3 removes a thousand at once and would not stand between two
+                if len(gone) == (removals or 0):
+                    stand()
+                gone.extend([path] * remove(removal, [path]))
+        return len(gone) - before
 
     expiry.write_journal, file_cleanup._remove_with_retries = written, removed
     expire_of(parts, ordered)
