@@ -36,10 +36,13 @@ LAKEKEEPER = """CREATE TABLE tabular (
 tabular_id uuid NOT NULL, warehouse_id uuid NOT NULL, name text NOT NULL,
 tabular_namespace_name text[] NOT NULL, typ text NOT NULL, metadata_location text,
 deleted_at timestamptz, PRIMARY KEY (warehouse_id, tabular_id))"""
-HIVE = """CREATE TABLE "NOTIFICATION_LOG" (
+HIVE_LOG = """CREATE TABLE "NOTIFICATION_LOG" (
 "NL_ID" BIGINT NOT NULL, "EVENT_ID" BIGINT NOT NULL, "EVENT_TIME" INTEGER NOT NULL,
 "EVENT_TYPE" VARCHAR(32) NOT NULL, "CAT_NAME" VARCHAR(256), "DB_NAME" VARCHAR(128),
 "TBL_NAME" VARCHAR(256), "MESSAGE" text, "MESSAGE_FORMAT" VARCHAR(16), PRIMARY KEY ("NL_ID"))"""
+HIVE = """CREATE TABLE "TABLE_PARAMS" (
+"TBL_ID" BIGINT NOT NULL, "PARAM_KEY" VARCHAR(256) NOT NULL, "PARAM_VALUE" TEXT,
+PRIMARY KEY ("TBL_ID", "PARAM_KEY"))"""
 
 
 def insert_table(name: str, *, catalog_name: str = "c", kind: str = "'TABLE'") -> str:
@@ -100,7 +103,7 @@ def test_a_jdbc_catalog_rings_for_each_commit(
 
 
 def test_other_catalogs_databases_name_their_tables(database: str, open_source: OpenSource) -> None:
-    execute(database, POLARIS, LAKEKEEPER, HIVE)
+    execute(database, POLARIS, LAKEKEEPER, HIVE, HIVE_LOG)
     source = open_ready(open_source)
     where = '{"parent-namespace": "db%1Fa+b", "metadata-location": "s3://b/p/2.json"}'
     uuid = "0190a0a0-0000-7000-8000-000000000001"
@@ -112,13 +115,18 @@ def test_other_catalogs_databases_name_their_tables(database: str, open_source: 
         f"""INSERT INTO tabular VALUES ('{uuid[:-1]}2', '{uuid}', 'v', '{{db}}', 'view', 's3://v')""",
         """INSERT INTO "NOTIFICATION_LOG" VALUES (1, 1, 0, 'ALTER_TABLE', 'hive', 'db', 'h')""",
         """INSERT INTO "NOTIFICATION_LOG" VALUES (2, 2, 0, 'OPEN_TXN', NULL, NULL, NULL)""",
+        """INSERT INTO "TABLE_PARAMS" VALUES (1, 'metadata_location', 's3://b/h/2.json'),
+        (2, 'metadata_location', 's3://b/i/7.json'), (2, 'uuid', 'a')""",
+        """DELETE FROM "TABLE_PARAMS" WHERE "TBL_ID" = 1""",
         "DELETE FROM tabular WHERE name = 'l'",
     )
-    bells = collect(source, 4)
+    bells = collect(source, 6)
     assert [(one.namespace, one.name, one.metadata_location, one.uuid) for one in bells] == [
         (("db", "a b"), "p", "s3://b/p/2.json", ""),
         (("db", "a, b"), "l", "s3://l", uuid),
         (("db",), "h", "", ""),
+        ((), "", "s3://b/h/2.json", ""),
+        ((), "", "s3://b/i/7.json", ""),
         ((), "", "", uuid),
     ]
 

@@ -66,14 +66,15 @@ class Pointers:
         if any((said := row.get(one)) and said not in kept for one, kept in self.tables.items()):
             return None
         levels, name, uuid = row.get(self.namespace), row.get(self.name), row.get(self.uuid)
-        if not uuid and (not name or levels is None):
+        location = row.get(self.location)
+        if not uuid and not location and (not name or levels is None):
             return None
         return Doorbell(
             catalog=catalog,
             namespace=() if levels is None else self.levels(levels),
             name=name or "",
             uuid=uuid or "",
-            metadata_location=row.get(self.location) or "",
+            metadata_location=location or "",
         )
 
     def _unfold(self, row: Row) -> Row:
@@ -115,6 +116,16 @@ POINTERS = (
         location="metadata_location",
         uuid="tabular_id",
         tables={"typ": frozenset({"table"})},
+    ),
+    Pointers(
+        "Hive metastore",
+        "TABLE_PARAMS",  # its rows have the numbers of tables, so the folder names the table
+        catalog="",
+        namespace="",
+        levels=keep_whole,
+        name="",
+        location="PARAM_VALUE",
+        tables={"PARAM_KEY": frozenset({"metadata_location"})},
     ),
     Pointers(
         "Hive metastore with DbNotificationListener",

@@ -16,6 +16,7 @@ import psycopg2
 from firnline_adapters.observability import metrics
 from firnline_domain.base.values import replace
 from firnline_domain.errors import Misconfigured, RetryLater
+from firnline_iceberg.storage.paths import folder_of
 from psycopg2 import errors
 from psycopg2.extras import LogicalReplicationConnection
 
@@ -178,7 +179,8 @@ class PostgresSource:
         if pointers := OF_RELATION.get(change.relation):
             for row in change.rows:
                 if bell := pointers.find_table(row, self._catalog, self._only):
-                    self._found[(*bell.namespace, bell.name, bell.uuid)] = bell
+                    folder = "" if bell.name else folder_of(bell.metadata_location)
+                    self._found[(*bell.namespace, bell.name, bell.uuid, folder)] = bell
 
     def _confirm(self) -> None:
         """Tell the server what it need not keep: also what is not about tables, while nothing
