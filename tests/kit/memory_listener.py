@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
 
 from firnline_adapters.consumer.threads import Inline
 from firnline_adapters.observability.logs import Log
@@ -20,6 +22,8 @@ from firnline_listener.sources.sweep import Sweep, SweepTimes
 
 from tests.kit.memory_catalog import MemoryCatalog
 from tests.kit.memory_flow import Flow
+
+T = TypeVar("T")
 
 
 class Capture(Flow):
@@ -90,3 +94,9 @@ class Capture(Flow):
 
     def changes(self) -> list[TableChange]:
         return [one.change for one in self.broker.records("table-commits")]
+
+
+def meddle(events: Sequence[T], dice: random.Random) -> list[T]:
+    """A tenth is lost, a tenth comes twice, all of it out of order."""
+    kept = [one for one in events for _ in range(dice.choices([0, 1, 2], [1, 8, 1])[0])]
+    return dice.sample(kept, len(kept))

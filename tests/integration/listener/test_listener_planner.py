@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from firnline_domain.identity import TableName
@@ -18,10 +16,9 @@ from firnline_listener.port import Doorbell
 
 from tests.kit.memory_catalog import MemoryCatalog
 from tests.kit.memory_flow import SCHEMA, SPEC, TARGET, check_counters, commit, rows
-from tests.kit.memory_listener import Capture
+from tests.kit.memory_listener import Capture, meddle
 from tests.kit.recorded_events import EVENTS, Message, parse_event
 
-T = TypeVar("T")
 SECONDS_TO_HEAL = 60
 SMALL = {"write.target-file-size-bytes": str(TARGET)}
 BELL = Doorbell("lake", ("db",), "t")
@@ -31,12 +28,6 @@ def make_capture(tmp_path: Path, sweeps: bool = False, **more: float) -> Capture
     catalog = MemoryCatalog(f"file://{tmp_path}")
     catalog.make("db.t", SCHEMA, SPEC, **SMALL)
     return Capture(catalog, sweeps, **more)
-
-
-def meddle(events: Sequence[T], dice: random.Random) -> list[T]:
-    """A tenth is lost, a tenth comes twice, all of it out of order."""
-    kept = [one for one in events for _ in range(dice.choices([0, 1, 2], [1, 8, 1])[0])]
-    return dice.sample(kept, len(kept))
 
 
 @pytest.mark.parametrize("seed", range(4))
