@@ -96,6 +96,10 @@ test-demo: setup $(CLASSES) ## The demo with every service killed once; no other
 test-long: setup ## What `make test` leaves out (marker `long`), for hours: ONLY="tests/integration/lake tests/fuzz ..."
 	$(BIN)/pytest -m long --durations 40 $(ONLY)
 
+.PHONY: test-lake
+test-lake: setup ## Catalogs and stores of other products, with their capture: Nessie, a Hive metastore, S3, HDFS
+	$(BIN)/pytest -m "long or not long" --durations 20 tests/integration/lake
+
 .PHONY: test-cluster
 test-cluster: setup ## Executors on other hosts, lost and killed: Spark's own master and YARN (10 min; needs root)
 	$(BIN)/pytest -m long tests/integration/cluster
