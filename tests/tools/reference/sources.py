@@ -8,6 +8,6 @@ from tests.tools.reference.markdown import table
 
 
 def list_databases() -> str:
-    columns = {one.product: f"`{one.catalog}`" if one.catalog else "" for one in POINTERS}
+    columns = {one.product: f"`{one.catalog}`" if one.catalog else "none" for one in POINTERS}
     rows = [f"{one.product} | `{one.relation}` | {columns[one.product]}" for one in POINTERS]
     return table("catalog | table | column of `only`", rows)
