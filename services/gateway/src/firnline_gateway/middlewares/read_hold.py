@@ -104,5 +104,5 @@ def _is_writers_commit(exchange: Exchange) -> bool:
 def _peer_of(exchange: Exchange) -> Peer:
     transport = exchange.request.transport
     connection = transport.get_extra_info("peername") if transport else None
-    is_java = is_java_client(exchange.request)
-    return Peer(client_of(exchange.request) if is_java else connection, connection)
+    client = client_of(exchange.request)
+    return Peer(client if client.is_java else connection, connection)
