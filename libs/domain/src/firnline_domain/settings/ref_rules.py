@@ -32,6 +32,12 @@ _RULE = re.compile(
     re.ASCII,
 )
 _UNITS = {"h": HOUR_MS, "d": DAY_MS}
+TAG_FORM = (
+    "write names with one of {hour}, {date}, {week}, {month} or {year} each, as in "
+    "'daily-{date}; monthly-{month}', of letters, digits, '.', '_' and '-', no name twice"
+)
+MAX_NAME = 100
+_TAG_RULE = re.compile(r"[A-Za-z0-9._-]*\{(?P<period>[a-z]+)\}[A-Za-z0-9._-]*", re.ASCII)
 
 
 class NamedRef(Value):
@@ -82,14 +88,6 @@ def expired_refs(refs: Iterable[NamedRef], text: str, now_ms: int) -> tuple[str,
 
 def _newest_first(ref: NamedRef) -> tuple[int, str]:
     return -ref.at_ms, ref.name
-
-
-TAG_FORM = (
-    "write names with one of {hour}, {date}, {week}, {month} or {year} each, as in "
-    "'daily-{date}; monthly-{month}', of letters, digits, '.', '_' and '-', no name twice"
-)
-MAX_NAME = 100
-_TAG_RULE = re.compile(r"[A-Za-z0-9._-]*\{(?P<period>[a-z]+)\}[A-Za-z0-9._-]*", re.ASCII)
 
 
 class TagRule(Value):

@@ -22,6 +22,9 @@ from firnline_domain.policy.policy_input import PolicyInput, once_per_input
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 
+FAR_MS = 10**15  # later than any clock
+GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
+
 
 class ReadCost(Value):
     """CPU seconds of whoever reads through Iceberg's own reader."""
@@ -123,10 +126,6 @@ def burden_of(holds: FileTally, target_bytes: int, global_deletes: int = 0) -> B
         tidy_s=max(data.bytes - dead, 0.0) * READ_COST.scan_s
         + (data.files - spared) * READ_COST.open_s,
     )
-
-
-FAR_MS = 10**15  # later than any clock
-GRID_MS = 60_000  # reconciling reads all partitions: once a minute at most
 
 
 class Action(StrEnum):

@@ -24,6 +24,20 @@ GB = 1 << 30
 MONTH_H = 30 * 24
 DAY_H = DAY_MS / HOUR_MS
 
+# Of 5,000 commits, unmerged: 35.3 s. It is Iceberg's own action, a Spark job.
+MANIFEST_REWRITE_S = 35.3 / 5_000
+# 90,000 delete files were examined, and 81,000 of them removed, in 24.1 s.
+DELETE_FILE_S = 24.1 / 90_000
+# 10,000 snapshots of up to 1,670 manifests: 86.0 s, of which eight million rows of manifest lists
+# took 4 us each, twice. 3,000 of up to 501 come to 13.5 by the same sum, and took 12.7.
+SNAPSHOT_S, LIST_ROW_S = 0.002, 8e-6
+OBJECT_S = 17.9 / 1_000_000  # of a location that is listed
+OBJECTS_LISTED = 1_000  # a request
+# A plan of 5,000 files in one manifest takes 16 ms.
+ENTRY_S = 0.016 / 5_000
+PACE = "price_pace"  # of an order's numbers: what its CPU seconds were multiplied by
+MANIFEST_LIST_OF = 2  # half of today's manifests stood in the list of a snapshot, on average
+
 
 class Price(Value):
     """Cost of one order. `gets`: requests that read, `puts`: those that write, list or delete
@@ -106,21 +120,8 @@ def in_dollars(amount: float) -> str:
     return f"${amount:,.2f}" if amount >= 1 else f"${Decimal(f'{amount:.2g}'):f}"
 
 
-# Of 5,000 commits, unmerged: 35.3 s. It is Iceberg's own action, a Spark job.
-MANIFEST_REWRITE_S = 35.3 / 5_000
-# 90,000 delete files were examined, and 81,000 of them removed, in 24.1 s.
-DELETE_FILE_S = 24.1 / 90_000
-# 10,000 snapshots of up to 1,670 manifests: 86.0 s, of which eight million rows of manifest lists
-# took 4 us each, twice. 3,000 of up to 501 come to 13.5 by the same sum, and took 12.7.
-SNAPSHOT_S, LIST_ROW_S = 0.002, 8e-6
-OBJECT_S = 17.9 / 1_000_000  # of a location that is listed
-OBJECTS_LISTED = 1_000  # a request
-# A plan of 5,000 files in one manifest takes 16 ms.
-ENTRY_S = 0.016 / 5_000
 # The least of any: metadata and manifest list are read; those two and a manifest are written.
 COMMIT_PRICE = Price(FIRNLINE.fixed_s, gets=2, puts=3)
-PACE = "price_pace"  # of an order's numbers: what its CPU seconds were multiplied by
-MANIFEST_LIST_OF = 2  # half of today's manifests stood in the list of a snapshot, on average
 
 
 def pace_after(pace: float, expected_s: float, worked_ms: int) -> float:

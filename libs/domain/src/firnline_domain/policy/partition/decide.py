@@ -30,7 +30,7 @@ from firnline_domain.policy.policy_input import PolicyInput
 from firnline_domain.policy.reasons import EVERY_FILE, Decision, Reason
 from firnline_domain.policy.triggers.dead_files import positional_records, weigh_with_dead_files
 from firnline_domain.policy.triggers.full_rewrites import weigh_full
-from firnline_domain.policy.triggers.objectives import due_ms
+from firnline_domain.policy.triggers.objectives import delete_age_due_ms
 from firnline_domain.policy.triggers.slices import share_of_price, slice_max_bytes, unfinished_of
 from firnline_domain.policy.triggers.sorting import estimate_sort
 from firnline_domain.policy.triggers.table import ORDERS, PROMISED, TriggerReason, first_due
@@ -46,7 +46,7 @@ BUDGET_LOOK_MS = 15 * 60_000  # a planner that starts has to find again who wait
 def decide_rewrite(given: PolicyInput, *, is_granted: bool = False) -> Decision:
     """Make the decision for one partition. Made with every change; few get their numbers
     (`explain`). `is_granted`: the budget pays for it."""
-    promised_ms = due_ms(given)
+    promised_ms = delete_age_due_ms(given)
     is_due = promised_ms is not None and promised_ms <= given.now_ms
     barred = _blocking_reason(given)
     if barred and not (is_due and barred[0] is Reason.COOLING):

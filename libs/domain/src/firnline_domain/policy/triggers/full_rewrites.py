@@ -25,6 +25,10 @@ from firnline_domain.policy.triggers.hot_partitions import wait_for_writers
 from firnline_domain.records.parts.tallies import FileTally
 from firnline_domain.settings.thresholds import Thresholds
 
+CLOSED = "closed"  # the reason of a closed partition's last rewrite
+FREEZE = "freeze"  # what a person asks for: see `policy.operator_requests`
+FEWER = 8  # files that one less of them has to be worth a rewrite of
+
 
 def with_full_interval(
     work: PartitionWork, settings: Thresholds, name: str, now_ms: int
@@ -92,11 +96,6 @@ def weigh_full(given: PolicyInput) -> CostBenefit:
     since_ms, factor = given.partition.work.full_ms, given.costs.factors.rewrites
     spared_s, opens = burden.total_seconds(), burden.opens
     return weigh_work(given, since_ms, work, spared_s, burden.amplification, opens, factor)
-
-
-CLOSED = "closed"  # the reason of its last rewrite
-FREEZE = "freeze"  # what a person asks for: see `policy.operator_requests`
-FEWER = 8  # files that one less of them has to be worth a rewrite of
 
 
 def freezes_at_ms(given: PolicyInput) -> int | None:

@@ -26,6 +26,10 @@ from firnline_domain.policy.triggers.slices import slice_max_bytes, unfinished_o
 DANGER = (
     0.8  # of what an objective allows: the rest is for the queue, the work and the next commits
 )
+UNKNOWN_MS = 5 * 60_000  # of a task before the first has ended; as `slice_ms`
+MARGIN_MS = 30_000  # for the clocks, a tick, a commit that has to be made once more
+LONGER = 1.5  # than the last ones: a rewrite that takes half as long again is still in time
+FADING = 0.9  # of the longest, with each that took less
 
 
 def endangered_ms(given: PolicyInput) -> int | None:
@@ -57,13 +61,7 @@ def is_missed(given: PolicyInput, amplification: float) -> bool:
     return most > 1 and amplification > most
 
 
-UNKNOWN_MS = 5 * 60_000  # as `slice_ms`
-MARGIN_MS = 30_000  # for the clocks, a tick, a commit that has to be made once more
-LONGER = 1.5  # than the last ones: a rewrite that takes half as long again is still in time
-FADING = 0.9  # of the longest, with each that took less
-
-
-def due_ms(given: PolicyInput) -> int | None:
+def delete_age_due_ms(given: PolicyInput) -> int | None:
     """Return when the order has to go out; None = there is no deadline, or nothing can be done."""
     work, promise_ms = given.partition.work, given.settings.max_equality_delete_age_ms
     if not promise_ms or work.equality_since_ms is None or _is_global(given):
@@ -100,7 +98,7 @@ def turnaround_after(known_ms: int, took_ms: int) -> int:
 def delete_age_due(given: PolicyInput, reason: ReasonCode) -> TriggerState | None:
     """Order the pass that has begun, or whatever removes the equality deletes and rewrites the
     least, when their deadline requires it. None without a deadline."""
-    at_ms = due_ms(given)
+    at_ms = delete_age_due_ms(given)
     if at_ms is None or at_ms > given.now_ms:
         return None if at_ms is None else TriggerState(at_ms)
     if (after := unfinished_of(given)) is not None:
