@@ -16,14 +16,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 JAR_FOLDERS = ("/opt/iceberg", f"{sys.prefix}/lib/python3.11/site-packages/pyspark/jars")
+JAVA = Path("/opt/java/package")
 Component = dict[str, object]
 
 
 def list_debian_packages() -> Iterator[Component]:
-    """Yield what dpkg has installed."""
+    """Yield what dpkg has installed, and the package of which Java is a part."""
     command = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture}\n"]
     listing = subprocess.run(command, capture_output=True, check=True)
-    for line in listing.stdout.decode().splitlines():
+    java = JAVA.read_text() if JAVA.exists() else ""
+    for line in (listing.stdout.decode() + java).splitlines():
         name, version, architecture = line.split()
         purl = f"pkg:deb/debian/{name}@{quote(version)}?arch={architecture}"
         yield make_component(name, version, purl)

@@ -99,9 +99,19 @@ def test_spark_and_iceberg_start_for_a_user_without_an_entry() -> None:
         ".config('spark.driver.bindAddress', '127.0.0.1').config('spark.driver.host', '127.0.0.1')"
         ".config('spark.ui.enabled', 'false').getOrCreate();"
         "print(s.range(7).count(), s._jvm.org.apache.iceberg.IcebergBuild.version(),"
-        "s._jvm.software.amazon.awssdk.regions.Region.US_EAST_1.id())"
+        "s._jvm.software.amazon.awssdk.regions.Region.US_EAST_1.id(),"
+        "'SparkSubmit.jsa' in open(f'/proc/{s.sparkContext._gateway.proc.pid}/maps').read())"
     )
-    assert run("jvm", "-c", code).split() == ["7", "1.12.0", "us-east-1"]
+    assert run("jvm", "-c", code).split() == ["7", "1.12.0", "us-east-1", "True"]
+
+
+def test_the_jvm_of_a_commit_starts_from_its_archive() -> None:
+    code = (
+        "import os; from firnline_iceberg.java.jvm import IcebergJvm;"
+        "one = IcebergJvm(os.environ['FIRNLINE_ICEBERG_JAR']);"
+        "print('GatewayServer.jsa' in open(f'/proc/{one.pid}/maps').read()); one.close()"
+    )
+    assert run("jvm", "-c", code).split() == ["True"]
 
 
 SERVE = """
