@@ -71,7 +71,7 @@ sbom: ## What is in each image, as CycloneDX: DIST=folder
 
 # A JAVA_HOME for the tests, whose JVMs start from archives of their classes. Without it they take longer.
 CLASSES := $(VENV)/java/bin/java
-$(CLASSES): $(STAMP) $(wildcard infra/local_stack/src/firnline_local/*.lock) tests/kit/class_archives.py
+$(CLASSES): $(STAMP) $(wildcard infra/local_stack/src/firnline_local/*.lock) tests/kit/class_archives.py infra/docker/java.sh
 	@echo "==> archives of Java's classes"
 	-@$(BIN)/python -m tests.kit.class_archives $(VENV)/java >/dev/null
 

@@ -38,32 +38,22 @@ MAINS = (
     "py4j.GatewayServer",
 )
 C1_ALONE = "-XX:TieredStopAtLevel=1"
-STOP_S = 300.0  # an archive is written at the end of its JVM
-WRAPPER = """#!/bin/sh
-# Written by tests/kit/class_archives.py.
-folder=${{0%/bin/java}}
-java={java}
-[ -x "$java" ] || java=$(command -v java)
-for word; do
-  case $word in {mains})
-    archive="$folder/$word.jsa"
-    [ -n "$ARCHIVE_CLASSES" ] && exec "$java" -Xlog:disable -XX:ArchiveClassesAtExit="$archive" "$@"
-    [ -f "$archive" ] && exec "$java" '-Xlog:cds*=off' -XX:SharedArchiveFile="$archive" "$@"
-    break ;;
-  esac
-done
-exec "$java" "$@"
-"""
+STOP_S = 90.0  # an archive is written at the end of its JVM: 10 s, once it never was
+WRAPPER = Path(__file__).parents[2] / "infra/docker/java.sh"
 
 
 def write_wrapper(folder: Path) -> None:
     """Write the `java` of the folder, which is the one that is found without it."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(WRAPPER.format(mains="|".join(MAINS), java=find_java()))
-    java.chmod(0o755)
+    shutil.copy(WRAPPER, java)
+    java.with_name("java.real").symlink_to(find_java())
     find_java.cache_clear()
-    os.environ |= {"JAVA_HOME": str(folder), "JAVA_TOOL_OPTIONS": C1_ALONE, "ARCHIVE_CLASSES": "1"}
+    os.environ |= {
+        "JAVA_HOME": str(folder),
+        "JAVA_TOOL_OPTIONS": C1_ALONE,
+        "ARCHIVE_CLASSES": " ".join(MAINS),
+    }
 
 
 def use_kafka(servers: str) -> None:
