@@ -14,15 +14,15 @@ from firnline_demo.lake import DemoLake
 lake = DemoLake.of_running_fleet()
 catalog = lake.writer_catalog(lake.connection.uri)
 """
-# Small files in 24 partitions: as many tasks.
+# Small files in 72 partitions: as many tasks. Three workers complete 24 before a fourth one starts.
 BURST = (
     LAKE
     + """
 import pyarrow as pa
-rows = pa.table({"part": [number % 24 for number in range(2400)], "value": [*range(2400)]})
+rows = pa.table({"part": [number % 72 for number in range(7200)], "value": [*range(7200)]})
 catalog.create_namespace_if_not_exists("burst")
 table = catalog.create_table("burst.TABLE", rows.schema, properties={
-    "format-version": "2", "firnline.rewrite.max-in-flight": "24", "firnline.enabled": "false",
+    "format-version": "2", "firnline.rewrite.max-in-flight": "72", "firnline.enabled": "false",
 })
 with table.update_spec() as spec:
     spec.add_identity("part")
@@ -57,9 +57,9 @@ READ = (
     + """
 table = catalog.load_table("burst.TABLE")
 rows = table.scan().to_arrow()
-assert sorted(rows["value"].to_pylist()) == sorted([*range(2400)] * 12)
+assert sorted(rows["value"].to_pylist()) == sorted([*range(7200)] * 12)
 files = len([*table.scan().plan_files()])
-assert files == 24, files
+assert files == 72, files
 print("rows verified")
 """
 )
