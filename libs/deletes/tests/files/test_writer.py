@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import math
 
 import pyarrow as pa
@@ -111,6 +112,26 @@ def test_no_row_makes_no_file(folder):
     writer = folder.writer(schema)
     writer.write_batch(batch(schema, []))
     assert writer.close() == []
+
+
+class FullStorage(io.BytesIO):
+    """A file that its storage can neither complete nor drop."""
+
+    refused = 0
+
+    def close(self) -> None:
+        self.refused += 1
+        raise OSError("InternalError when calling the AbortMultipartUpload operation")
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_storage_that_drops_no_file_does_not_hide_why_it_is_dropped(folder):
+    schema, kept = pa.schema([folder.column("n", 1, pa.int64())]), FullStorage()
+    writer = folder.writer(schema)
+    writer.create = lambda _: pa.PythonFile(kept, "w")
+    writer.write_batch(pa.record_batch([pa.array(range(200_000))], schema))
+    writer.abort()
+    assert kept.refused == 1
 
 
 def test_footer_has_ids_no_arrow_schema_and_iceberg_decimals(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,9 +93,11 @@ class RollingWriter:
         return self.files
 
     def abort(self) -> None:
-        """Drop an unfinished file; what it holds is not a Parquet file."""
+        """Drop an unfinished file; what it holds is not a Parquet file. Raises no OSError: it would
+        hide why the file is dropped, and the output list removes what a storage has kept."""
         if self._open is not None:
-            self._open.abort()
+            with suppress(OSError):
+                self._open.abort()
             self._open = None
 
     def _group_rows(self) -> int:
