@@ -132,6 +132,28 @@ def test_a_busy_lease_lets_others_pass_and_is_tried_again():
     assert calls == ["a", "b", "a"]
 
 
+def test_a_dead_workers_task_is_next_when_its_lease_has_ended():
+    held, calls = {"dead"}, []
+
+    def work(task: RewriteFiles) -> None:
+        calls.append(task.task_id)
+        if task.task_id in held:
+            raise Busy(task.task_id)
+        if len(calls) == 5:
+            held.clear()
+            bench.seconds += AGAIN_S
+
+    bench = Bench(work, max_running=1)
+    bench.send("dead")
+    bench.poll_until(lambda: calls == ["dead"])
+    for number in range(20):
+        name = f"other-{number}"
+        one = replace(order(name), table=TableName(name, ("db",), "t"))
+        bench.publisher.publish(REWRITES, name, one)
+    bench.poll_until(lambda: len(calls) == 22)
+    assert calls.index("dead", 1) <= 6
+
+
 def test_an_interrupted_task_is_not_done():
     def work(task: RewriteFiles) -> None:
         raise RuntimeError("given up")

@@ -125,15 +125,19 @@ class TaskLoop:
         if error is None:
             self.inbox.mark_done(delivery)
             return
-        if not isinstance(error, Busy):
-            self.log.error("work_interrupted", error, offset=delivery.offset)
-            place = (delivery.topic, delivery.partition, delivery.offset)
-            self._interrupted[place] += 1
-            if self._interrupted[place] >= MAX_INTERRUPTIONS and isinstance(error, Exception):
-                del self._interrupted[place]
-                self._give_up(delivery, error)
-                return
-        self._waiting.append((self.now() + AGAIN_S, delivery))
+        again = (self.now() + AGAIN_S, delivery)
+        if isinstance(error, Busy):  # of a worker that died, mostly: it had its turn, so it is next
+            self._waiting.insert(0, again)
+            self._begun[_table_key(delivery)] = 0
+            return
+        self.log.error("work_interrupted", error, offset=delivery.offset)
+        place = (delivery.topic, delivery.partition, delivery.offset)
+        self._interrupted[place] += 1
+        if self._interrupted[place] >= MAX_INTERRUPTIONS and isinstance(error, Exception):
+            del self._interrupted[place]
+            self._give_up(delivery, error)
+            return
+        self._waiting.append(again)
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         self.dead_letter(delivery, error)
