@@ -265,6 +265,10 @@ simulate-sweep: setup ## Which assumption of the simulator changes its conclusio
 simulate-placement: setup ## Load of the largest planner by the mean, before and after a failure, with tables of Zipf loads: BUCKETS=n, PLANNERS=n,..., TABLES=n
 	$(BIN)/python -m bench.simulate.placement $(if $(BUCKETS),--buckets $(BUCKETS)) $(if $(PLANNERS),--planners $(PLANNERS)) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
 
+.PHONY: bench-scale
+bench-scale: setup ## 400 waiting tasks on 1, 2 and 4 workers in cgroups, workers and a planner killed: needs root, cgroup v1
+	PYTHONPATH=. $(BIN)/python -m bench.scale.run $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
+
 FLEETS ?= 1000,100000,1000000
 DRIVERS ?= kafka,faust
 .PHONY: bench-planner

@@ -1,0 +1,1 @@
+"""Many tables and several workers on the whole stack."""
