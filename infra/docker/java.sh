@@ -3,7 +3,7 @@
 # Without an archive, or with one that does not fit, a JVM starts as usual.
 # ARCHIVE_CLASSES: main classes whose JVMs write their archive when they end.
 folder=${0%/bin/java}
-java=$folder/bin/java.real
+java=$folder/jre/bin/java
 [ -x "$java" ] || java=$(command -v java)
 for word; do
   archive=$folder/$word.jsa

@@ -44,10 +44,11 @@ WRAPPER = Path(__file__).parents[2] / "infra/docker/java.sh"
 
 def write_wrapper(folder: Path) -> None:
     """Write the `java` of the folder, which is the one that is found without it."""
-    java = folder / "bin" / "java"
-    java.parent.mkdir(parents=True)
+    java, found = folder / "bin/java", folder / "jre/bin/java"
+    for one in (java, found):
+        one.parent.mkdir(parents=True)
     shutil.copy(WRAPPER, java)
-    java.with_name("java.real").symlink_to(find_java())
+    found.symlink_to(find_java())
     find_java.cache_clear()
     os.environ |= {
         "JAVA_HOME": str(folder),
