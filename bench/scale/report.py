@@ -76,7 +76,7 @@ def _measured(body: Body) -> list[tuple[str, float, str, bool]]:
             found.append((text, ratio, f"at least {BAR_RATIO}", ratio >= BAR_RATIO))
     for kill in body.get("churn", {}).get("kills", ()):
         for text, seconds in (
-            ("a task of a killed worker's buckets begins, s", kill["first_s"]),
+            ("a task of a killed worker's tables begins, s", kill["first_s"]),
             ("the last of its running tasks begins again, s", max(kill["running_s"], default=None)),
         ):
             if seconds is not None:

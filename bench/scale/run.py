@@ -209,8 +209,8 @@ def churn(at: Scene, tables: int) -> dict[str, Any]:
 
 
 def _taken_over(victim: Service, at_s: float, workers: list[Service]) -> dict[str, Any]:
-    """`first_s`: from the kill until another worker began a task of its buckets; `running_s`: until
-    the last of the tasks that it ran had begun again, behind those that waited."""
+    """`first_s`: from the kill until another worker began a task of the tables that it worked on;
+    `running_s`: until each of the tasks that it ran had begun again, behind those that waited."""
     later = [
         line
         for one in workers
@@ -218,7 +218,9 @@ def _taken_over(victim: Service, at_s: float, workers: list[Service]) -> dict[st
         for line in one.tasks
         if line.action == "task_started" and line.at_s > at_s
     ]
-    running, tables = victim.unfinished, {one.table for one in victim.tasks}
+    running = victim.unfinished
+    # Of its other tables some had moved to another worker before.
+    tables = {one.table for one in victim.tasks if one.task in running}
     again = {
         task: min((one.at_s - at_s for one in later if one.task == task), default=None)
         for task in running
