@@ -32,7 +32,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from tests.kit.expiries import expire
 from tests.kit.gateway_thread import gateway_before
 from tests.kit.memory_flow import SCHEMA, TARGET, Flow, check_counters, rows
-from tests.kit.memory_listener import Capture
+from tests.kit.memory_listener import Capture, NamespaceTables
 
 pytestmark = pytest.mark.stack
 REASON = "format_version_4"
@@ -138,7 +138,7 @@ def test_the_listener_and_its_sweep_tell_of_it(
     catalog_uri: str, namespace: str, beside: Any, sweeps: bool
 ) -> None:
     four = NewerTable(catalog_uri, namespace)
-    capture = Capture(Tables(catalog_uri), sweeps, namespace=namespace)
+    capture = Capture(NamespaceTables(catalog_uri, namespace), sweeps)
     bells = [Doorbell("lake", (namespace,), name) for name in ("four", "t")]
     for number in range(3):
         capture.ring(*() if sweeps else bells)

@@ -12,9 +12,9 @@ from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableChange
 from firnline_iceberg.table.catalog_client import Tables
 from firnline_listener.core.call_budget import CallBudget
-from firnline_listener.core.known_tables import STATES, KnownTables, Place
+from firnline_listener.core.known_tables import STATES, KnownTables
 from firnline_listener.core.queue import LookQueue
-from firnline_listener.core.reader import CatalogReader
+from firnline_listener.core.reader import CatalogReader, Names
 from firnline_listener.core.settlements import Settlements
 from firnline_listener.handlers import CatalogWork, Listener
 from firnline_listener.port import Doorbell
@@ -26,18 +26,26 @@ from tests.kit.memory_flow import Flow
 T = TypeVar("T")
 
 
+class NamespaceTables(Tables):
+    """A real catalog that lists one namespace at its top: other tests' tables, broken ones too,
+    are in the others."""
+
+    def __init__(self, uri: str, namespace: str) -> None:
+        super().__init__(uri)
+        self._top = namespace
+
+    def list_namespace(self, namespace: tuple[str, ...]) -> tuple[Names, Names]:
+        tables, below = super().list_namespace(namespace)
+        return tables, [one for one in below if one[0] == self._top]
+
+
 class Capture(Flow):
-    """The flow behind a listener that has one source and, for `second`, a sweep: of one namespace,
-    if the catalog has tables of other tests."""
+    """The flow behind a listener that has one source and, for `second`, a sweep."""
 
     def __init__(
-        self,
-        catalog: MemoryCatalog | Tables,
-        sweeps: bool = False,
-        per_minute: float = 1e9,
-        namespace: str = "",
+        self, catalog: MemoryCatalog | Tables, sweeps: bool = False, per_minute: float = 1e9
     ) -> None:
-        self._sweeps, self._per_minute, self._namespace = sweeps, per_minute, namespace
+        self._sweeps, self._per_minute = sweeps, per_minute
         super().__init__(catalog)
 
     def restart(self) -> None:
@@ -55,10 +63,7 @@ class Capture(Flow):
         dice = random.Random(1)
         times = SweepTimes(600, shortest_s=2.0, listing_s=5.0)
         clocks = (self.now, lambda: 0, lambda _: None, dice.random)  # all tables are busy
-        self.sweep = Sweep("lake", (), self.known, times, self._is_swept, *clocks)
-
-    def _is_swept(self, place: Place) -> bool:
-        return not self._namespace or place.namespace[:1] in ((), (self._namespace,))
+        self.sweep = Sweep("lake", (), self.known, times, lambda _: True, *clocks)
 
     def now(self) -> float:
         return self.now_ms / 1000

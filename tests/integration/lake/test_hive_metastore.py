@@ -15,7 +15,6 @@ from firnline_adapters.config.settings import ListenAddress
 from firnline_adapters.observability.logs import Log
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java.jvm import IcebergJvm
-from firnline_iceberg.table.catalog_client import Tables
 from firnline_listener.port import Doorbell, DoorbellSource, Surroundings
 from firnline_listener.sources.postgres import open_postgres
 from firnline_local.processes.ports import free_port
@@ -26,7 +25,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from tests.kit import hive_metastore
 from tests.kit.lake_pair import pair
 from tests.kit.memory_flow import SCHEMA, SPEC, TARGET, check_counters, commit, rows
-from tests.kit.memory_listener import Capture, meddle
+from tests.kit.memory_listener import Capture, NamespaceTables, meddle
 
 pytestmark = [pytest.mark.stack, pytest.mark.long]
 PROPERTIES = {**hive_metastore.TABLE, "write.target-file-size-bytes": str(TARGET)}
@@ -100,7 +99,7 @@ def test_each_commit_of_a_metastore_rings(metastore: Metastore, namespace: str) 
 
 def test_whatever_is_lost_the_counters_are_the_tables(metastore: Metastore, namespace: str) -> None:
     dice, lake = random.Random(7), metastore.make_table(namespace)
-    capture = Capture(Tables(metastore.uri), namespace=namespace)
+    capture = Capture(NamespaceTables(metastore.uri, namespace))
     with closing(follow(metastore.database)) as source:
         waiting = read_all(source)  # the whole catalog, once
         for number in range(COMMITS):
@@ -120,7 +119,7 @@ def test_whatever_is_lost_the_counters_are_the_tables(metastore: Metastore, name
 
 def test_a_sweep_alone_finds_every_commit(metastore: Metastore, namespace: str) -> None:
     dice, lake = random.Random(5), metastore.make_table(namespace)
-    capture = Capture(Tables(metastore.uri), sweeps=True, namespace=namespace)
+    capture = Capture(NamespaceTables(metastore.uri, namespace), sweeps=True)
     for number in range(COMMITS):
         commit(lake.load_table(f"{namespace}.t"), dice, number)
         for _ in range(3):
