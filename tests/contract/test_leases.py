@@ -88,3 +88,14 @@ def test_the_next_life_of_a_slot_takes_over_what_the_one_before_held(
     assert not harness.leases.renew(harness.name, "host.0#a/1", 60)
     harness.leases.release(harness.name, "host.0#a/1")
     assert harness.leases.renew(harness.name, "host.0#b/1", 60)
+
+
+def test_the_live_ones_of_many_are_told_at_once(harness: LeasesHarness) -> None:
+    over, other = f"{harness.name}-over", f"{harness.name}-other"
+    for name in (harness.name, over):
+        assert harness.leases.acquire(name, "a", 900)
+    harness.leases.release(over, "a")
+    assert harness.leases.read_live([harness.name, over, other]) == {harness.name}
+    assert harness.leases.read_live([]) == set()
+    harness.run_out(harness.name)
+    assert harness.leases.read_live([harness.name]) == set()

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryPublisher
+from firnline_adapters.in_memory import MemoryBroker, MemoryInbox, MemoryLeases, MemoryPublisher
 from firnline_adapters.observability.logs import Log
 from firnline_domain.base.values import replace
 from firnline_domain.errors import Misconfigured, RetryLater
@@ -13,7 +13,7 @@ from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.orders import ResyncTable, RewriteFiles
 from firnline_worker.bootstrap import Worker, consumer_group, max_heavy, topics_of
 from firnline_worker.handlers import COMPARISONS, HEAVY_REWRITES, REWRITES, TABLE_TASKS
-from firnline_worker.host.leases import Busy
+from firnline_worker.host.leases import Busy, TaskLeases
 from firnline_worker.loop import AGAIN_S, TaskLoop
 
 from tests.kit.names import TABLE
@@ -152,6 +152,24 @@ def test_a_dead_workers_task_is_next_when_its_lease_has_ended():
         bench.publisher.publish(REWRITES, name, one)
     bench.poll_until(lambda: len(calls) == 22)
     assert calls.index("dead", 1) <= 6
+
+
+def test_of_a_partition_taken_over_what_had_begun_is_next_and_what_was_finished_takes_no_place():
+    begun, leases = [], TaskLeases(MemoryLeases(), "w", 9, Log("t"))
+    bench = Bench(lambda task: begun.append(task.task_id), max_running=1)
+    bench.loop.read_progress = leases.read_progress
+    for number in range(20):
+        name = f"task-{number}"
+        one = replace(order(name), table=TableName(name, ("db",), "t"))
+        bench.publisher.publish(REWRITES, name, one)
+        if number < 8:
+            leases.count_start(one)
+        if number < 7:
+            leases.mark_finished(one)
+    bench.poll_until(lambda: len(begun) == 13)
+    assert begun[0] == "task-7"
+    assert not {f"task-{number}" for number in range(7)} & set(begun)
+    bench.poll_until(lambda: sum(bench.broker.committed.values()) == 20)
 
 
 def test_an_interrupted_task_is_not_done():

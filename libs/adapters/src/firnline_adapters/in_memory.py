@@ -251,3 +251,6 @@ class MemoryLeases:
     def read_notes(self, prefix: str) -> dict[str, str]:
         found = {name: self._live_lease(name) for name in self._held if name.startswith(prefix)}
         return {name: held[2] for name, held in found.items() if held}
+
+    def read_live(self, names: Sequence[str]) -> set[str]:
+        return {name for name in names if self._live_lease(name)}

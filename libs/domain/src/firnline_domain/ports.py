@@ -91,6 +91,9 @@ class Leases(Protocol):
     def read_notes(self, prefix: str) -> dict[str, str]:
         """Return the notes of all live leases whose name starts with `prefix`."""
 
+    def read_live(self, names: Sequence[str]) -> set[str]:
+        """Return which of these leases are live; one request for all of them."""
+
 
 class PauseReader(Protocol):
     """Pauses that people set (`firnline pause`); asked from many threads at once."""

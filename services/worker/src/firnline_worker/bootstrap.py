@@ -178,6 +178,7 @@ def build_worker(settings: WorkerSettings, log: Log, jvm: threading.Thread) -> W
         log,
         after_poll,
         dead_letter=handlers.dead_letter,
+        read_progress=leases.read_progress,
         max_running_heavy=max_heavy(settings.lanes, settings.tasks_at_once),
         turns=LaneRotation(settings.heavy_share),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,7 +17,7 @@ from firnline_domain.policy.fleet.lanes import Lane, LaneRotation, lane_at
 from firnline_domain.ports import Delivery, Inbox
 from firnline_domain.records.orders import TaskOrder
 
-from firnline_worker.host.leases import Busy
+from firnline_worker.host.leases import Busy, Progress
 
 IDLE_S, BUSY_S = 0.5, 0.1  # how long a poll may wait for records
 AGAIN_S = 3.0  # until a task whose lease another worker has is tried again
@@ -38,6 +38,9 @@ class TaskLoop:
     after_poll: Callable[[], None] = lambda: None
     now: Callable[[], float] = time.monotonic
     dead_letter: Callable[[Delivery, Exception], None] = lambda *_: None  # to `dead-letters`
+    read_progress: Callable[[Sequence[TaskOrder]], Sequence[Progress]] = lambda orders: (
+        [Progress.NEW] * len(orders)
+    )
     max_running_heavy: int = 1
     turns: LaneRotation = field(default_factory=LaneRotation)
     _interrupted: Counter[tuple[str, int, int]] = field(default_factory=Counter)
@@ -52,8 +55,7 @@ class TaskLoop:
 
     def poll_once(self, timeout_s: float) -> None:
         """Read orders, start tasks while there is room, finish those that ended, commit offsets."""
-        for delivery in self.inbox.poll(timeout_s):
-            self._accept(delivery)
+        self._accept(self.inbox.poll(timeout_s))
         self._start_tasks()
         self.settle()
 
@@ -75,14 +77,33 @@ class TaskLoop:
     def running_count(self) -> int:
         return len(self._running)
 
-    def _accept(self, delivery: Delivery) -> None:
-        if isinstance(delivery.record, TaskOrder):
-            self._waiting.append((self.now(), delivery))
-            return
+    def _accept(self, deliveries: Sequence[Delivery]) -> None:
+        """Take orders in. Of those that a worker left unfinished, what had begun goes first, and
+        what has its result is done: of a partition taken over it may be dozens."""
+        orders = [one for one in deliveries if isinstance(one.record, TaskOrder)]
+        for delivery in deliveries:
+            if not isinstance(delivery.record, TaskOrder):
+                self._refuse(delivery)
+        known = self.read_progress([one.record for one in orders]) if orders else ()
+        for delivery, progress in zip(orders, known, strict=True):
+            match progress:
+                case Progress.NEW:
+                    self._waiting.append((self.now(), delivery))
+                case Progress.BEGUN:
+                    self._put_first(self.now(), delivery)
+                case Progress.FINISHED:
+                    self.log.info("task_known", task=delivery.record.task_id)
+                    self.inbox.mark_done(delivery)
+
+    def _refuse(self, delivery: Delivery) -> None:
+        kind = type(delivery.record).__name__
         self.log.warning("not_an_order", topic=delivery.topic, offset=delivery.offset)
-        self._give_up(
-            delivery, PoisonousRecord("unexpected_record", type(delivery.record).__name__)
-        )
+        self._give_up(delivery, PoisonousRecord("unexpected_record", kind))
+
+    def _put_first(self, at: float, delivery: Delivery) -> None:
+        """Let an order that had its turn be the next to start, from `at` on."""
+        self._waiting.insert(0, (at, delivery))
+        self._begun[_table_key(delivery)] = 0
 
     def _start_tasks(self) -> None:
         """Start tasks while there is room. On each lane tables alternate, as one table may have a
@@ -125,10 +146,9 @@ class TaskLoop:
         if error is None:
             self.inbox.mark_done(delivery)
             return
-        again = (self.now() + AGAIN_S, delivery)
-        if isinstance(error, Busy):  # of a worker that died, mostly: it had its turn, so it is next
-            self._waiting.insert(0, again)
-            self._begun[_table_key(delivery)] = 0
+        again_at = self.now() + AGAIN_S
+        if isinstance(error, Busy):  # of a worker that died, mostly
+            self._put_first(again_at, delivery)
             return
         self.log.error("work_interrupted", error, offset=delivery.offset)
         place = (delivery.topic, delivery.partition, delivery.offset)
@@ -137,7 +157,7 @@ class TaskLoop:
             del self._interrupted[place]
             self._give_up(delivery, error)
             return
-        self._waiting.append(again)
+        self._waiting.append((again_at, delivery))
 
     def _give_up(self, delivery: Delivery, error: Exception) -> None:
         self.dead_letter(delivery, error)

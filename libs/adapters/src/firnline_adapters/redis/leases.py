@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import redis
 from firnline_domain.errors import RetryLater
 
@@ -68,6 +70,10 @@ class RedisLeases:
             for name, value in zip(names, values, strict=True)
             if value is not None
         }
+
+    def read_live(self, names: Sequence[str]) -> set[str]:
+        values = self._client.mget([PREFIX + name for name in names]) if names else []
+        return {name for name, value in zip(names, values, strict=True) if value is not None}
 
 
 def held_leases(url: str) -> list[str]:

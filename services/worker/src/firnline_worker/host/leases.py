@@ -8,9 +8,10 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 
 import redis
@@ -26,6 +27,14 @@ FINISHED_S = 3600.0  # a redelivery comes within a session timeout; an hour is p
 
 class Busy(Exception):
     """The lease is taken by another task; try again."""
+
+
+class Progress(Enum):
+    """What is known of an attempt when it is delivered, perhaps not for the first time."""
+
+    NEW = "new"
+    BEGUN = "begun"
+    FINISHED = "finished"
 
 
 def lease_of(order: TaskOrder) -> str:
@@ -144,6 +153,20 @@ class TaskLeases:
             return self.leases.renew(mark_of(order), FINISHED, FINISHED_S)
         except redis.RedisError:
             return False
+
+    def read_progress(self, orders: Sequence[TaskOrder]) -> list[Progress]:
+        """Return what is known of each attempt, by one request; all are new if Redis is away."""
+        finished = [mark_of(order) for order in orders]
+        begun = [f"{mark_of(order, 'begun')}:1" for order in orders]
+        try:
+            live = self.leases.read_live(finished + begun)
+        except redis.RedisError as error:
+            self.log.warning("leases_away", why=error)
+            live = set()
+        return [
+            Progress.FINISHED if end in live else Progress.BEGUN if start in live else Progress.NEW
+            for end, start in zip(finished, begun, strict=True)
+        ]
 
     def _call_redis(self, call: Callable[[], bool | None]) -> bool:
         try:
