@@ -235,8 +235,8 @@ bench-actions: setup ## Actions on whole tables beside Iceberg's own: PART=all|e
 	$(BIN)/python -m bench.actions.run --part $(PART) --scale $(SCALE) $(if $(filter-out file,$(origin DAYS)),--days $(DAYS)) $(if $(COMMITS),--commits $(COMMITS)) --folder $(BENCH_FOLDER)
 
 .PHONY: soak
-soak: setup ## Tables under writers at several paces, with Firnline and without; what grows: MINUTES=n (30), TABLES=n (50), STORE=s3|files
-	PYTHONPATH=. $(BIN)/python -m bench.soak.run --folder $(BENCH_FOLDER) $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES)) $(if $(STORE),--store $(STORE))
+soak: setup ## Tables under writers at several paces, with Firnline and without; what grows: MINUTES=n (30), TABLES=n (50), STORE=s3|files; WRITERS=engines: Flink, Spark, Kafka Connect, PyIceberg, DuckDB on files
+	PYTHONPATH=. $(BIN)/python -m bench.soak.run --folder $(BENCH_FOLDER) $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES)) $(if $(STORE),--store $(STORE)) $(if $(WRITERS),--writers $(WRITERS))
 
 DAYS ?= 10
 .PHONY: simulate

@@ -42,16 +42,16 @@ class Ground:
 
 
 @contextmanager
-def ground(kind: str, folder: Path) -> Iterator[Ground]:
-    """All of it up, below `folder`."""
-    with _on_s3(folder) if kind == "s3" else _on_files(folder) as made:
+def ground(kind: str, folder: Path, parts: tuple[str, ...] = PARTS) -> Iterator[Ground]:
+    """All of it up, below `folder`. `parts`: of the stack, on files."""
+    with _on_s3(folder) if kind == "s3" else _on_files(folder, parts) as made:
         yield made
 
 
 @contextmanager
-def _on_files(folder: Path) -> Iterator[Ground]:
+def _on_files(folder: Path, parts: tuple[str, ...]) -> Iterator[Ground]:
     os.environ |= local_files.environment(folder)
-    with stack.run_stack(folder / "stack", only=PARTS) as running:
+    with stack.run_stack(folder / "stack", only=parts) as running:
         by_gateway = CatalogConnection(NAME, {"uri": running.gateway_uri})
         direct = by_gateway.at_uri(running.catalog_uri)
         yield Ground(running, direct, by_gateway, str(iceberg_jar()), local, store_locally)

@@ -11,22 +11,71 @@ from xml.sax.saxutils import escape
 from bench.soak.samples import MEASURES, UNITS
 
 RESULTS = Path(__file__).parents[1] / "results"
+WAYS = {"gateway": "through the gateway", "direct": "past it"}
 WIDTH, PANEL, HIGH, LEFT, GAP = 780, 340, 130, 40, 44
 COLOURS = {"with": "#1a7f5a", "without": "#b3541e"}
 LABELS = {"with": "with Firnline", "without": "without"}
 STORES = {"s3": "an S3 server", "files": "local files"}
 Samples = Mapping[str, Sequence[Mapping[str, float]]]
-BEGIN, END = "<!-- soak -->", "<!-- /soak -->"
+CARERS = {"with": "Firnline", "without": "nobody", "action": "Iceberg's actions"}
 
 
 def write(body: Mapping[str, Any], folder: Path = RESULTS) -> None:
     """The plot, and the table between its marks."""
     (folder / "soak.svg").write_text(svg(body["samples"]))
+    _put(folder, "soak", table_of(body))
+
+
+def write_mix(body: Mapping[str, Any], folder: Path = RESULTS) -> None:
+    """The tables of five engines between their marks."""
+    _put(folder, "engines", mix_tables_of(body))
+
+
+def _put(folder: Path, mark: str, tables: str) -> None:
     page = folder / "soak.md"
-    text = page.read_text()
-    head, rest = text.split(BEGIN)
-    _, tail = rest.split(END)
-    page.write_text(f"{head}{BEGIN}\n{table_of(body)}\n{END}{tail}")
+    head, rest = page.read_text().split(f"<!-- {mark} -->")
+    _, tail = rest.split(f"<!-- /{mark} -->")
+    page.write_text(f"{head}<!-- {mark} -->\n{tables}\n<!-- /{mark} -->{tail}")
+
+
+def mix_tables_of(body: Mapping[str, Any]) -> str:
+    """Failed statements of each engine by way and by who looks after its tables; then the
+    tables."""
+    books = body["engines"]
+    sides = list(dict.fromkeys((one["system"], one["way"]) for one in books))
+    heads = [f"{CARERS[system]}, {WAYS[way]}" for system, way in sides]
+    lines = [
+        f"| statements that failed | {' | '.join(heads)} |",
+        "| --- |" + " ---: |" * len(heads),
+    ]
+    for engine in dict.fromkeys(one["engine"] for one in books):
+        some = [one for one in books if one["engine"] == engine]
+        lines.append(f"| {engine} | {' | '.join(_failed(some, sides))} |")
+    lines += [f"| all | {' | '.join(_failed(books, sides))} |", ""]
+    lines += [f"| per table | {' | '.join(CARERS.values())} |", "| --- |" + " ---: |" * len(CARERS)]
+    samples = {one["system"]: one for one in body["samples"]}
+    for key, label in MEASURES.items():
+        values = [_number(samples[one][key] / UNITS.get(key, 1)) for one in CARERS]
+        lines.append(f"| {label} | {' | '.join(values)} |")
+    wrong = [f"{one['engine']} {one['way']}" for one in books if not one["rows_right"]]
+    lines += [
+        "",
+        f"{len(books)} tables on {STORES[body['store']]}, {body['minutes']:g} minutes, times "
+        f"{body['factor']:g} times shorter. Tables with wrong rows: {', '.join(wrong) or 'none'}. "
+        f"Iceberg's actions: {body['actions'].get('done', 0)} done, "
+        f"{body['actions'].get('failed', 0)} failed.",
+    ]
+    return "\n".join(lines)
+
+
+def _failed(books: Sequence[Mapping[str, Any]], sides: Sequence[tuple[str, str]]) -> list[str]:
+    """Of each side, as `failed of tried`."""
+    found = []
+    for side in sides:
+        some = [one for one in books if (one["system"], one["way"]) == side]
+        failed, tried = (sum(one[key] for one in some) for key in ("failed", "statements"))
+        found.append(f"{failed} of {tried:,}")
+    return found
 
 
 def table_of(body: Mapping[str, Any]) -> str:

@@ -23,7 +23,8 @@ from pyiceberg.catalog.rest import RestCatalog
 from bench.policy.hours import accelerated
 from bench.rewrite.run import RESULTS, where
 from bench.soak.ground import PARTS, STORES, Ground, ground
-from bench.soak.report import write
+from bench.soak.mix import CAPTURED, mix_writers
+from bench.soak.report import write, write_mix
 from bench.soak.samples import Sampler, plain
 from bench.soak.writers import NAMESPACE, SCHEMA, Clockwork, Stream, Writer
 
@@ -55,22 +56,27 @@ def main() -> None:
     parser.add_argument("--store", choices=STORES, default="s3")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--writers", choices=("plain", "engines"), default="plain")
     given = parser.parse_args()
     streams = [Stream(number) for number in range(max(given.tables // 2, 1))]
+    mixed = given.writers == "engines"
     folder = given.folder.absolute() / f"soak-{int(time.time())}"
     body: dict[str, Any] = {
-        **where(), "minutes": given.minutes, "pairs": len(streams), "factor": given.factor,
-        "store": given.store, "properties": properties(given.factor),
+        **where(), "minutes": given.minutes, "factor": given.factor,
+        "store": "files" if mixed else given.store, "properties": properties(given.factor),
     }  # fmt: skip
     folder.mkdir(parents=True)
-    with ground(given.store, folder) as made:
-        body |= soak(made, streams, given.minutes, given.factor)
-        parts = made.running.record.parts
+    with ground(body["store"], folder, CAPTURED if mixed else PARTS) as made:
+        if mixed:
+            body |= mix_writers(made, given.minutes, properties(given.factor), folder)
+        else:
+            body |= {"pairs": len(streams)} | soak(made, streams, given.minutes, given.factor)
         body["cpu_s"] = {
-            one: round(_tree_cpu_s(parts[one].pid), 1) for one in PARTS if one in parts
+            name: round(_tree_cpu_s(one.pid), 1) for name, one in made.running.record.parts.items()
         }
-    (given.results / "soak.json").write_text(json.dumps(body, indent=1) + "\n")
-    write(body)
+    name = "soak_engines.json" if mixed else "soak.json"
+    (given.results / name).write_text(json.dumps(body, indent=1) + "\n")
+    (write_mix if mixed else write)(body)
 
 
 def soak(made: Ground, streams: Sequence[Stream], minutes: float, factor: float) -> dict[str, Any]:
