@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from firnline_committer.commit.held_catalog import without_gateway
 from firnline_committer.commit.timing import (
@@ -12,6 +14,7 @@ from firnline_committer.commit.timing import (
     commit_interval_ms,
     names_rows,
 )
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 
 NOW = 1_000_000
 
@@ -101,3 +104,51 @@ def test_a_writer_is_waited_for_by_the_clock_however_long_a_read_takes(read_ms: 
     timing.wait_for_commit(table, "main", LONGEST_MS)  # type: ignore[arg-type]
     assert clock[0] - NOW <= LATE * LONGEST_MS + read_ms + POLL_S * 1000
     assert table.reads >= 1
+
+
+class BusyTable:
+    """A table whose writers' commits come at given times after NOW."""
+
+    identity = None
+
+    def __init__(self, clock: list[int], commits_ms: list[int]) -> None:
+        self.clock, self.commits_ms, self.loaded_ms = clock, commits_ms, clock[0]
+
+    def load(self, _: object) -> BusyTable:
+        self.clock[0] += 5
+        return BusyTable(self.clock, self.commits_ms)
+
+    def head_id(self, _: str) -> int:
+        return sum(NOW + at <= self.loaded_ms for at in self.commits_ms)
+
+    def retains(self, snapshot_id: int) -> bool:
+        return snapshot_id <= self.head_id("main")
+
+    def ancestors(self, head: int) -> Iterator[Snapshot]:
+        for number in range(head, 0, -1):
+            at_ms = NOW + self.commits_ms[number - 1]
+            summary = Summary(Operation.DELETE, **{"added-position-deletes": "1"})
+            yield Snapshot(snapshot_id=number, timestamp_ms=at_ms, summary=summary,
+                           manifest_list="-")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("commits_ms", "sent_ms"),
+    [
+        ([-300, 0, 300], 300 + 450),  # one writer, whose reads are held: none comes
+        ([-200, 0, 200, 280, 340], 340 + 300),  # two others were in the middle of a statement
+        ([-100, 0, *range(100, 5_000, 100)], 100 + 500),  # no gateway holds their reads
+    ],
+)
+def test_statements_that_were_under_way_are_waited_for(commits_ms: list[int], sent_ms: int) -> None:
+    clock = [NOW]
+    table = BusyTable(clock, commits_ms)
+
+    def sleep(seconds: float) -> None:
+        clock[0] += round(seconds * 1000)
+
+    timing = CommitTiming(without_gateway(table), lambda: clock[0], sleep)  # type: ignore[arg-type]
+    interval_ms = timing.interval_ms(table, "main")  # type: ignore[arg-type]
+    assert interval_ms is not None
+    timing.wait_for_commit(table, "main", interval_ms)  # type: ignore[arg-type]
+    assert sent_ms <= clock[0] - NOW <= sent_ms + 2 * (POLL_S * 1000 + 5)

@@ -29,6 +29,8 @@ LONGEST_MS = 2_500  # from one to the next; slower ones are rarely met, and long
 ENDED_AFTER = 3  # intervals without a commit: the writer has ended
 BUSY_COMMITS = 5  # commits that tell a head which moves while one of ours is made
 BUSY_MS = 10_000  # within which they came, and since which the last one did
+DRAIN_S = 0.5  # of the second for which the gateway holds reads; the rest is for our own commit
+QUIET = 1.5  # intervals without a commit: no statement is under way any more
 _ADDED = ("added-position-deletes", "added-dvs")
 
 
@@ -61,6 +63,7 @@ class CommitTiming:
             loaded = tables.load(table.identity)
             newest = next(_of_deleting_writers(loaded, ref), None)
             if newest is not None and not table.retains(newest.snapshot_id):
+                self._wait_for_others(loaded, ref, interval_ms)
                 return
             if (moved := loaded.head_id(ref)) != head:  # an append has begun the hold
                 head = moved
@@ -68,6 +71,20 @@ class CommitTiming:
             if self.now_ms() >= late_ms:
                 return
             self.sleep(POLL_S)
+
+    def _wait_for_others(self, table: LoadedTable, ref: str, interval_ms: int) -> None:
+        """Wait until other writers' statements that were under way have been committed, too. While
+        the gateway holds reads none begins, so commits cease: with four writers without a pause 3
+        of 4 statements would fail otherwise."""
+        newest = next(_of_deleting_writers(table, ref), None)
+        quiet_ms = int(min(QUIET * interval_ms, DRAIN_S * 1000))
+        end_ms, calm_ms = self.now_ms() + int(DRAIN_S * 1000), self.now_ms() + quiet_ms
+        while self.now_ms() < min(end_ms, calm_ms):
+            self.sleep(POLL_S)
+            loaded = self.catalog.tables.load(table.identity)
+            last = next(_of_deleting_writers(loaded, ref), None)
+            if last != newest:
+                newest, calm_ms = last, self.now_ms() + quiet_ms
 
 
 def _of_deleting_writers(table: LoadedTable, ref: str) -> Iterator[Snapshot]:
