@@ -135,9 +135,9 @@ class BusyTable:
 @pytest.mark.parametrize(
     ("commits_ms", "sent_ms"),
     [
-        ([-300, 0, 300], 300 + 450),  # one writer, whose reads are held: none comes
-        ([-200, 0, 200, 280, 340], 340 + 300),  # two others were in the middle of a statement
-        ([-100, 0, *range(100, 5_000, 100)], 100 + 500),  # no gateway holds their reads
+        ([-300, 0, 300], 300 + 600),  # one writer, whose reads are held: none comes
+        ([-200, 0, 200, 280, 340], 340 + 400),  # two others were in the middle of a statement
+        ([-100, 0, *range(100, 5_000, 100)], 100 + 1_200),  # no gateway holds their reads
     ],
 )
 def test_statements_that_were_under_way_are_waited_for(commits_ms: list[int], sent_ms: int) -> None:

@@ -39,8 +39,8 @@ class GatewaySettings(ServiceSettings):
     commit_wait_s: float = declare_setting(
         "FIRNLINE_COMMIT_WAIT_SECONDS",
         "Maximum delay of a call while Firnline commits to the same table: a read up to this "
-        "time, another client's commit up to 0.3 of it. `0`: no delay.",
-        1.0,
+        "time, another client's commit up to 0.15 of it. `0`: no delay.",
+        2.0,
     )
     scan_report_s: float = declare_setting(
         "FIRNLINE_SCAN_REPORT_SECONDS",

@@ -29,8 +29,8 @@ LONGEST_MS = 2_500  # from one to the next; slower ones are rarely met, and long
 ENDED_AFTER = 3  # intervals without a commit: the writer has ended
 BUSY_COMMITS = 5  # commits that tell a head which moves while one of ours is made
 BUSY_MS = 10_000  # within which they came, and since which the last one did
-DRAIN_S = 0.5  # of the second for which the gateway holds reads; the rest is for our own commit
-QUIET = 1.5  # intervals without a commit: no statement is under way any more
+DRAIN_S = 1.2  # of the two seconds for which the gateway holds reads; the rest is for our commit
+QUIET = 2  # intervals without a commit: no statement is under way any more
 _ADDED = ("added-position-deletes", "added-dvs")
 
 

@@ -14,7 +14,7 @@ class CommitHold(CallHold):
 
     kind = "commit"
     word = HOLD_COMMITS
-    share = 0.3
+    share = 0.15
     rests = 3
 
     async def before(self, exchange: Exchange) -> None:
