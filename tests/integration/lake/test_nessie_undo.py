@@ -171,7 +171,7 @@ def test_a_commit_is_taken_back_held_and_made_again(fleet: Fleet, version: str) 
     assert state(table) == before
 
     held = eventually(lambda: fleet.explained(table), lambda one: one["reason"] == "undone")
-    assert (held["status"], "undone by a person" in held["words"]) == ("parked", True)
+    assert (held["status"], "reverted by a person" in held["words"]) == ("parked", True)
     table.upsert((3, 9))
     rows = [(0, 0), (1, 7), (2, 8), (3, 9)]
     assert table.rows() == rows

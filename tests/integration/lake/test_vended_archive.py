@@ -51,7 +51,7 @@ def test_old_rows_move_by_two_tables_keys(
     assert result.numbers["files_archived"] == 2
     assert table.rows() == [(2, 2)]
     kept = lake.tables.load_named((namespace,), "cold")
-    archive = Table(lake, kept.identity, partitioned=True)
+    archive = Table(lake.iceberg.jvm, lake.catalog, lake.tables, kept.identity, partitioned=True)
     assert archive.rows() == [(0, 0), (1, 1)]
     below = kept.metadata.location
     assert all(one.path.startswith(below) for one in live_files(kept, archive.head).data)
