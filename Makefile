@@ -269,6 +269,10 @@ simulate-placement: setup ## Load of the largest planner by the mean, before and
 bench-scale: setup ## 400 waiting tasks on 1, 2 and 4 workers in cgroups, workers and a planner killed: needs root, cgroup v1
 	PYTHONPATH=. $(BIN)/python -m bench.scale.run $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
 
+.PHONY: bench-fleet
+bench-fleet: setup ## A fleet under commits at Zipf paces through two gateways: TABLES=n (2000), MINUTES=n (30), RATE=commits a second (50)
+	PYTHONPATH=. $(BIN)/python -m bench.scale.fleet $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES)) $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(RATE),--per-second $(RATE))
+
 FLEETS ?= 1000,100000,1000000
 DRIVERS ?= kafka,faust
 .PHONY: bench-planner

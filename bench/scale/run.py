@@ -30,8 +30,15 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField
 
 from bench.rewrite.run import RESULTS, where
-from bench.scale.crew import LOOK_S, PATIENCE_S, Crew, Service, await_that, open_tasks
 from bench.scale.report import write
+from bench.scale.started_services import (
+    LOOK_S,
+    PATIENCE_S,
+    Service,
+    StartedServices,
+    await_that,
+    open_tasks,
+)
 
 PARTS = ("redis", "catalog", "kafka", "gateway", "enricher", "committer", "console")
 PARTITIONS, FILES, ROWS = 10, 5, 20_000  # of a table, of a partition, of a file
@@ -57,7 +64,7 @@ class Scene:
     """A stack without workers and planners, and those that this benchmark starts."""
 
     catalog: RestCatalog
-    crew: Crew
+    services: StartedServices
     console_uri: str
 
     def open_tasks(self) -> int:
@@ -89,9 +96,9 @@ def append(table: Table, partitions: int, dice: np.random.Generator) -> None:
 def scene(folder: Path) -> Iterator[Scene]:
     """All of it up but workers and planners."""
     with run_stack(folder / "stack", PARTS) as stack, ExitStack() as held:
-        crew = Crew(stack)
-        held.callback(lambda: crew.stop(list(crew.services)))
-        yield Scene(RestCatalog("lake", uri=stack.gateway_uri), crew, stack.console_uri)
+        services = StartedServices(stack)
+        held.callback(lambda: services.stop(list(services.running)))
+        yield Scene(RestCatalog("lake", uri=stack.gateway_uri), services, stack.console_uri)
 
 
 def drain(at: Scene, workers: int, tables: int) -> dict[str, Any]:
@@ -100,7 +107,7 @@ def drain(at: Scene, workers: int, tables: int) -> dict[str, Any]:
     filled = at.fill(f"on_{workers}", tables, PARTITIONS, FILES)
     await_that(lambda: at.open_tasks() >= tasks, f"{tasks} waiting tasks")
     began_s = time.monotonic()
-    made = at.crew.start("worker", workers, SHARE)
+    made = at.services.start("worker", workers, SHARE)
     ready_s, ready_cpu_s = time.monotonic() - began_s, sum(one.cpu_s for one in made)
     samples, host_s = list[Sample](), [_additions_s()]
     while sum(done := [one.finished for one in made]) < tasks:
@@ -114,7 +121,7 @@ def drain(at: Scene, workers: int, tables: int) -> dict[str, Any]:
             one.read_log()
     wall_s, cpu_s = time.monotonic() - began_s, sum(one.cpu_s for one in made)
     await_that(lambda: at.open_tasks() == 0, "the last commit")
-    at.crew.stop(made)
+    at.services.stop(made)
     warm = [one for one in samples if min(one[1]) >= WARM_TASKS and sum(one[1]) <= 0.9 * tasks]
     first, last = warm[0], warm[-1]
     done_warm, cpu_warm = sum(last[1]) - sum(first[1]), sum(last[2]) - sum(first[2])
@@ -182,7 +189,7 @@ def churn(at: Scene, tables: int) -> dict[str, Any]:
     tasks = tables * PARTITIONS
     filled = at.fill("churn", tables, PARTITIONS, FILES)
     await_that(lambda: at.open_tasks() >= tasks, f"{tasks} waiting tasks")
-    made, dead = at.crew.start("worker", 2, SHARE), list[Service]()
+    made, dead = at.services.start("worker", 2, SHARE), list[Service]()
     kills = list[tuple[Service, float]]()
 
     def done() -> int:
@@ -195,7 +202,7 @@ def churn(at: Scene, tables: int) -> dict[str, Any]:
             time.sleep(LOOK_S)
         alive = [one for one in made if one not in dead]
         if step == "add":
-            made += at.crew.start("worker", 2 if share < 0.5 else 1, SHARE)
+            made += at.services.start("worker", 2 if share < 0.5 else 1, SHARE)
         elif step == "kill":
             victim = max(alive, key=lambda one: len(one.unfinished))
             kills.append((victim, victim.kill()))
@@ -204,7 +211,7 @@ def churn(at: Scene, tables: int) -> dict[str, Any]:
     await_that(lambda: at.open_tasks() == 0, "the last commit")
     done()
     found = [_taken_over(victim, at_s, made) for victim, at_s in kills]
-    at.crew.stop(made)
+    at.services.stop(made)
     return {"tasks": tasks, "kills": found, **committed_once(filled)}
 
 
@@ -237,9 +244,9 @@ def _taken_over(victim: Service, at_s: float, workers: list[Service]) -> dict[st
 def planner_takeover(at: Scene) -> dict[str, Any]:
     """Of two planners one is killed; then a commit makes a table of every bucket due. From the kill
     to the last of their tasks."""
-    (dying,) = [one for one in at.crew.services if one.name.startswith("planner")]
+    (dying,) = [one for one in at.services.running if one.name.startswith("planner")]
     filled = at.fill("planned", PLANNED_TABLES, 1, FILES - 1)
-    (heir,) = at.crew.start("planner")
+    (heir,) = at.services.start("planner")
     time.sleep(SETTLE_S)
     assert at.open_tasks() == 0
     killed_s = dying.kill()
@@ -264,7 +271,7 @@ def main() -> None:
     parts = given.parts.split(",")
     body: dict[str, Any] = {**where(), "share": SHARE, "drains": []}
     with tempfile.TemporaryDirectory(prefix="firnline-scale-") as folder, scene(Path(folder)) as at:
-        at.crew.start("planner")
+        at.services.start("planner")
         for workers in given.workers.split(",") if "drain" in parts else ():
             body["drains"].append(drain(at, int(workers), given.tables))
             print(body["drains"][-1], flush=True)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import threading
 import time
 from collections import Counter
@@ -22,6 +21,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from bench.policy.hours import accelerated
 from bench.rewrite.run import RESULTS, where
+from bench.rewrite.trees import cpu_s
 from bench.soak.ground import PARTS, STORES, Ground, ground
 from bench.soak.mix import CAPTURED, mix_writers
 from bench.soak.report import write, write_mix
@@ -72,7 +72,9 @@ def main() -> None:
         else:
             body |= {"pairs": len(streams)} | soak(made, streams, given.minutes, given.factor)
         body["cpu_s"] = {
-            name: round(_tree_cpu_s(one.pid), 1) for name, one in made.running.record.parts.items()
+            name: round(cpu_s(one.pid), 1)
+            for name, one in made.running.record.parts.items()
+            if one.pid is not None
         }
     name = "soak_engines.json" if mixed else "soak.json"
     (given.results / name).write_text(json.dumps(body, indent=1) + "\n")
@@ -138,16 +140,6 @@ def _maintenance(tables: Tables, names: Sequence[str]) -> dict[str, int]:
         total["retained"] += len(table.snapshots)
         total["commits"] += table.last_sequence_number
     return dict(total)
-
-
-def _tree_cpu_s(pid: int | None) -> float:
-    """Of a service and what it has started."""
-    from bench.rewrite.trees import Watch
-
-    if pid is None:
-        return 0.0
-    watch = Watch(pid)
-    return watch._cpu() / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

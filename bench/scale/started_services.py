@@ -89,12 +89,12 @@ class Service:
 
 
 @dataclass
-class Crew:
+class StartedServices:
     """Services beside those that a stack has, each with a state directory of its own, as on another
     host."""
 
     stack: Stack
-    services: list[Service] = field(default_factory=list)
+    running: list[Service] = field(default_factory=list)
     _counts: Counter[str] = field(default_factory=Counter)
 
     def start(self, kind: str, count: int = 1, share: float | None = None) -> list[Service]:
@@ -105,7 +105,7 @@ class Crew:
             await_that(one.process.command.ready, f"{one.name} to be ready")
             if share is not None:
                 one.set_share(share)
-        self.services += made
+        self.running += made
         return made
 
     def _start(self, kind: str, in_group: bool) -> Service:
@@ -137,7 +137,7 @@ class Crew:
             one.process.wait_or_kill()
             for group in one.groups:
                 await_that(partial(_is_removed, group), f"{group} to be empty")
-            self.services.remove(one)
+            self.running.remove(one)
 
 
 def _is_removed(group: Path) -> bool:
