@@ -104,6 +104,7 @@ def _flink_insert(flink: Any, book: Book, first: int) -> str:
 
 def write_by_spark(stage: Stage, books: Sequence[Book]) -> None:
     """Append numbers 0, 1, ...; a query that fails goes on from its checkpoint."""
+    stage.spark.createDataFrame([(0,)], "id int")  # makes the session this thread's: toTable asks
     queries = {book.name: _spark_query(stage, book) for book in books}
     while not stage.stop.wait(LOOK_S):
         for book in books:
