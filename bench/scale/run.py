@@ -282,7 +282,7 @@ def main() -> None:
             body["planner"] = planner_takeover(at)
             print(body["planner"], flush=True)
     (given.results / "scale.json").write_text(json.dumps(body, indent=1) + "\n")
-    write(body)
+    write(body, given.results / "README.md")
 
 
 if __name__ == "__main__":

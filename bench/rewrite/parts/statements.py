@@ -118,9 +118,10 @@ def _beside(
 
 
 def _cause(failure: str) -> str:
-    """The Java exception and the begin of its words; py4j's own first line names neither."""
+    """The Java exception and the begin of its words, without numbers; py4j's own first line names
+    neither."""
     found = re.search(r"\w+Exception: [^\n]*", failure)
-    return (found[0] if found else failure.splitlines()[0])[:100]
+    return re.sub(r"\d+", "N", (found[0] if found else failure.splitlines()[0])[:100])
 
 
 def _bars(sides: dict[str, Any]) -> list[Bar]:
