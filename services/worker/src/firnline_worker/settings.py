@@ -59,9 +59,10 @@ class WorkerSettings(CatalogSettings):
     group: str = "worker"
     # Of ten orders begun while both lanes wait, the heavy ones.
     heavy_share: int = 2
-    # A dead worker's leases end after it. One that comes back on the same host with the same
-    # FIRNLINE_STATE_DIR takes its own over at once.
-    lease_s: float = 30.0
+    # A dead worker's leases end after it, when the broker has given its partitions away for 3 s.
+    # One that comes back on the same host with the same FIRNLINE_STATE_DIR takes its own over at
+    # once.
+    lease_s: float = 9.0
     # Files and deletes, before and after together, above which a commit is not read back: Iceberg's
     # reader keeps equality deletes as objects, with a local master in the driver's heap.
     compare_max_bytes: int = 64 * 1024**2

@@ -10,15 +10,23 @@ from pathlib import Path
 
 import pytest
 from firnline_adapters.in_memory import MemoryLeases
+from firnline_adapters.kafka.client import SESSION_MS
 from firnline_adapters.observability.logs import Log
 from firnline_domain.identity import takes_over
 from firnline_worker.host.leases import Busy, TaskLeases
 from firnline_worker.host.slot import acquire_slot
+from firnline_worker.settings import WorkerSettings
 
 HOLD = "import sys, time, pathlib; from firnline_worker.host.slot import acquire_slot; "
 HOLD += (
     "slot = acquire_slot(pathlib.Path(sys.argv[1])); print(slot.name, flush=True); time.sleep(60)"
 )
+
+
+def test_a_dead_workers_leases_end_soon_after_the_next_one_has_its_partitions() -> None:
+    parts = {"kafka": "", "redis": "", "catalog_uri": "", "iceberg_jar": "", "state_dir": ""}
+    lease_s = WorkerSettings(**parts).lease_s
+    assert 0 < lease_s - SESSION_MS / 1000 <= 3
 
 
 def test_a_slot_is_free_again_when_its_process_is_killed(tmp_path: Path) -> None:
