@@ -236,11 +236,12 @@ def observe(
     written_s = time.monotonic() - begun
     if writers.errors:
         raise writers.errors[0]
+    idle = sum(samples[0]["lag"].values())
     while time.monotonic() < begun + written_s + DRAIN_S:
-        samples.append(services.sample(time.monotonic() - begun))
-        if sum(samples[-1]["lag"].values()) == sum(samples[-2]["lag"].values()):
-            break
         time.sleep(SAMPLE_S)
+        samples.append(services.sample(time.monotonic() - begun))
+        if sum(samples[-1]["lag"].values()) <= idle:
+            break
     pages = [one for port in services.ports.values() for one in read_metrics(port)]
     return {
         "commits": dict(writers.committed),
