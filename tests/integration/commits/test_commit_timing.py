@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from firnline_committer.commit.committer import MAX_WAITS
-from firnline_committer.commit.timing import FEWEST, LONGEST_MS
+from firnline_committer.commit.timing import DRAIN_S, FEWEST, LONGEST_MS, POLL_S
 from firnline_domain.records.events import RewriteCommitted
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.table.catalog_client import Tables
@@ -64,7 +64,7 @@ def test_it_is_sent_right_after_the_next_such_commit(table: Table, commit: Any) 
     commit(table, result, sleep)
     after_it = table.loaded.snapshot(parent_of_ours(table))
     assert after_it.parent_snapshot_id == before
-    assert len(sleep.slept) == 2
+    assert len(sleep.slept) <= 2 + DRAIN_S / POLL_S  # for others, of which none comes
     assert table.rows() == [(n, n) for n in range(20) if n not in {*range(FEWEST), 10}]
 
 

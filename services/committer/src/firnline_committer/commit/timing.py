@@ -79,12 +79,16 @@ class CommitTiming:
         newest = next(_of_deleting_writers(table, ref), None)
         quiet_ms = int(min(QUIET * interval_ms, DRAIN_S * 1000))
         end_ms, calm_ms = self.now_ms() + int(DRAIN_S * 1000), self.now_ms() + quiet_ms
-        while self.now_ms() < min(end_ms, calm_ms):
+        for _ in range(
+            int(DRAIN_S / POLL_S)
+        ):  # by the clock, too: a read takes a busy host seconds
             self.sleep(POLL_S)
             loaded = self.catalog.tables.load(table.identity)
             last = next(_of_deleting_writers(loaded, ref), None)
             if last != newest:
                 newest, calm_ms = last, self.now_ms() + quiet_ms
+            if self.now_ms() >= min(end_ms, calm_ms):
+                return
 
 
 def _of_deleting_writers(table: LoadedTable, ref: str) -> Iterator[Snapshot]:
