@@ -137,6 +137,7 @@ class BusyTable:
     [
         ([-300, 0, 300], 300 + 600),  # one writer, whose reads are held: none comes
         ([-200, 0, 200, 280, 340], 340 + 400),  # two others were in the middle of a statement
+        ([-1_000, 0, 1_000], 1_000),  # a writer that pauses: it is met in its pause
         ([-100, 0, *range(100, 5_000, 100)], 100 + 1_200),  # no gateway holds their reads
     ],
 )
