@@ -11,7 +11,7 @@ from firnline_domain.errors import TaskRefused
 from firnline_iceberg.removal.removal import ExpiredRemoval
 from firnline_iceberg.storage import s3_client
 from firnline_iceberg.storage.file_io import s3_bucket
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from libs.iceberg.tests.storage.test_paths import ODD, readings
@@ -64,6 +64,7 @@ def test_the_object_is_the_one_that_is_recorded_or_nothing_happens(
 
     @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(path=ODD, scheme=st.sampled_from(["s3", "s3a", "S3"]))
+    @example(path="\xa0/a", scheme="s3")  # the folder's path ends with a blank
     def holds(path: str, scheme: str) -> None:
         folder = uuid.uuid4().hex
         there = put_where_others_look(site, folder, path)

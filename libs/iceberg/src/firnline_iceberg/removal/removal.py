@@ -609,8 +609,9 @@ def _delete_some(io: FileIO, paths: Sequence[str]) -> int:
     report which ones were there, so all count; else only those that were. Raises OSError; some are
     deleted then."""
     alone, together = list[str](), list[tuple[S3Bucket, dict[str, str]]]()
-    for folder, some in groupby(paths, folder_of):
-        found = s3_bucket(io, folder)  # keys that are handed out are had for the folder
+    for _, group in groupby(paths, folder_of):  # keys that are handed out are had for the folder
+        some = list(group)
+        found = s3_bucket(io, some[0])  # a folder that ends with a blank is no clear path itself
         if found is None:
             alone += some
             continue
