@@ -8,17 +8,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from pyiceberg.catalog.rest import RestCatalog
 
 from bench.soak.connect import connect_worker, produce_rows, read_failed_commits
 from bench.soak.writers import NAMESPACE
+from tests.kit.duck import connect_duckdb
 from tests.kit.flink import flink_sql
 
 FIELDS = pa.schema([("id", pa.int64()), ("v", pa.int64())])
@@ -35,7 +34,7 @@ Rows = Mapping[int, int]
 
 @dataclass
 class Book:
-    """What was written to one table. `system`: who looks after the table; `way`: how its writer
+    """What was written to one table. `system`: what maintains the table; `way`: how its writer
     reaches the catalog. `commits`: ids of the writer's snapshots, as samples have seen them."""
 
     engine: str
@@ -169,17 +168,8 @@ def write_by_duckdb(stage: Stage, books: Sequence[Book]) -> None:
 
 @contextmanager
 def _duckdb_statements(stage: Stage, book: Book) -> Iterator[Callable[[int], None]]:
-    with duckdb.connect() as connection:
-        for name in ("avro", "httpfs", "iceberg"):
-            package = find_spec(f"duckdb_extension_{name}")
-            assert package is not None
-            assert package.origin is not None
-            [file] = Path(package.origin).parent.rglob(f"{name}.duckdb_extension")
-            connection.load_extension(str(file))
-        uri = stage.uris[book.way]
-        given = f"TYPE iceberg, ENDPOINT '{uri}', AUTHORIZATION_TYPE 'none'"
-        connection.execute(f"ATTACH '' AS lake ({given})")
-        table = f"lake.{NAMESPACE[0]}.{book.name}"
+    with connect_duckdb(stage.uris[book.way]) as connection:
+        table = f"ice.{NAMESPACE[0]}.{book.name}"
 
         def execute(number: int) -> None:
             some = list(book.rows)[::7][:CHANGED]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
 
 import duckdb
 import pytest
 from firnline_domain.records.events import RefMoved, TableChange
+
+from tests.kit.duck import connect_duckdb
 
 from .conftest import Events
 
@@ -18,18 +18,8 @@ pytestmark = pytest.mark.stack
 @pytest.fixture
 def duck(gateway_uri: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that knows only the gateway, as `ice`."""
-    connection = duckdb.connect()
-    for name in ("avro", "httpfs", "iceberg"):
-        package = find_spec(f"duckdb_extension_{name}")
-        assert package is not None
-        assert package.origin is not None
-        [file] = Path(package.origin).parent.rglob(f"{name}.duckdb_extension")
-        connection.load_extension(str(file))
-    connection.execute(
-        f"ATTACH '' AS ice (TYPE iceberg, ENDPOINT '{gateway_uri}', AUTHORIZATION_TYPE 'none')"
-    )
-    yield connection
-    connection.close()
+    with connect_duckdb(gateway_uri) as connection:
+        yield connection
 
 
 def test_every_change_of_a_table_is_an_event(

@@ -10,10 +10,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 from firnline_fuzz.fixtures import fuzz_bench, fuzz_jvm, fuzz_shelf
 from firnline_fuzz.maker import Maker
@@ -21,6 +19,7 @@ from firnline_fuzz.shapes import SHAPES
 from firnline_fuzz.trials import Bench, Trial
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.kit.duck import connect_duckdb
 from tests.kit.long_run import mark_long
 
 __all__ = ["fuzz_bench", "fuzz_jvm", "fuzz_shelf"]
@@ -68,25 +67,11 @@ def duck(catalog_uri: str) -> Iterator[Read]:
     """A connection for each read: an internal error of DuckDB's ends its connection."""
 
     def read(trial: Trial) -> list[tuple[Any, ...]]:
-        with duckdb.connect() as connection:
-            for name in ("avro", "httpfs", "iceberg"):
-                [file] = _extension(name)
-                connection.load_extension(str(file))
-            connection.execute(
-                f"ATTACH '' AS ice (TYPE iceberg, ENDPOINT '{catalog_uri}',"
-                " AUTHORIZATION_TYPE 'none')"
-            )
+        with connect_duckdb(catalog_uri) as connection:
             name = trial.table.name
             return connection.execute(f"FROM ice.{name.namespace[0]}.{name.name}").fetchall()
 
     return read
-
-
-def _extension(name: str) -> list[Path]:
-    package = find_spec(f"duckdb_extension_{name}")
-    assert package is not None
-    assert package.origin is not None
-    return list(Path(package.origin).parent.rglob(f"{name}.duckdb_extension"))
 
 
 @pytest.fixture
