@@ -54,6 +54,10 @@ def mark_of(order: TaskOrder, what: str = "finished") -> str:
     return f"{what}:{kind}{order.task_id}:{order.attempt}"
 
 
+def _start_mark(order: TaskOrder, number: int) -> str:
+    return f"{mark_of(order, 'begun')}:{number}"
+
+
 @dataclass(frozen=True)
 class _HeldLease:
     owner: str
@@ -127,7 +131,7 @@ class TaskLeases:
         more than is allowed; 1 if Redis is away."""
         mark, owner = mark_of(order, "begun"), uuid.uuid4().hex
         for number in range(1, MAX_STARTS + 1):
-            name = f"{mark}:{number}"
+            name = _start_mark(order, number)
             if self._call_redis(partial(self.leases.acquire, name, owner, FINISHED_S)):
                 with self._lock:
                     self._started[mark] = name, owner
@@ -157,7 +161,7 @@ class TaskLeases:
     def read_progress(self, orders: Sequence[TaskOrder]) -> list[Progress]:
         """Return what is known of each attempt, by one request; all are new if Redis is away."""
         finished = [mark_of(order) for order in orders]
-        begun = [f"{mark_of(order, 'begun')}:1" for order in orders]
+        begun = [_start_mark(order, 1) for order in orders]
         try:
             live = self.leases.read_live(finished + begun)
         except redis.RedisError as error:
