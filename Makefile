@@ -198,7 +198,7 @@ bench-start: setup ## Cold start: up to ready, commit to first byte read
 CAPTURE ?= postgres
 .PHONY: bench-capture
 bench-capture: setup ## From a commit to its task, without a gateway: CAPTURE=postgres|sweep|gateway, TABLES=n
-	$(BIN)/python bench/capture.py --capture $(CAPTURE) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
+	PYTHONPATH=. $(BIN)/python -m bench.capture --capture $(CAPTURE) $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES))
 
 .PHONY: bench-assess
 bench-assess: setup ## `firnline assess` of a lake of metadata alone: TABLES=n

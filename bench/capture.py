@@ -13,29 +13,22 @@ import os
 import random
 import statistics
 import tempfile
-import threading
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import requests
-from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
-from firnline_adapters.observability.logs import Log
 from firnline_domain.records.events import TableChange, TableCommitted
 from firnline_domain.records.orders import RewriteFiles
 from firnline_domain.settings.thresholds import Thresholds
-from firnline_local.processes.ports import LOOPBACK
 from firnline_local.stack.parts import CAPTURES, parts_with
 from firnline_local.stack.stack import Stack, run_stack
-from firnline_local.topics.topics import initial_buckets
-from prometheus_client.parser import text_string_to_metric_families
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table import Table
+
+from bench.scale.stack_readings import read_metrics, reading_records, sum_samples
 
 SCHEMA = pa.schema([("id", pa.int64())])
 UNMEASURED = {"committer", "worker", "console"}  # parts behind the task
@@ -67,18 +60,15 @@ class Arrivals:
     events: dict[int, float] = field(default_factory=dict)
     tasks: dict[str, float] = field(default_factory=dict)
 
-    def read(self, inbox: KafkaInbox, stop: threading.Event) -> None:
-        while not stop.is_set():
-            for delivery in inbox.poll(0.02):
-                record, now = delivery.record, time.time()
-                if isinstance(record, TableCommitted):
-                    for one in record.snapshots:
-                        self.events.setdefault(one.snapshot_id, now)
-                    if record.snapshots or record.change is TableChange.REGISTERED:
-                        self.filled.setdefault(record.table.name, now)
-                elif isinstance(record, RewriteFiles):
-                    self.tasks.setdefault(record.table.name, now)
-                inbox.mark_done(delivery)
+    def take(self, record: Any) -> None:
+        now = time.time()
+        if isinstance(record, TableCommitted):
+            for one in record.snapshots:
+                self.events.setdefault(one.snapshot_id, now)
+            if record.snapshots or record.change is TableChange.REGISTERED:
+                self.filled.setdefault(record.table.name, now)
+        elif isinstance(record, RewriteFiles):
+            self.tasks.setdefault(record.table.name, now)
 
 
 @dataclass
@@ -92,14 +82,8 @@ class CatalogCalls:
         port = self.stack.record.ports.get("listener-metrics")
         if port is None or "listener" not in self.stack.record.parts:
             return
-        page = requests.get(f"http://{LOOPBACK}:{port}/metrics", timeout=10).text
-        counted = [
-            sample.value
-            for family in text_string_to_metric_families(page)
-            for sample in family.samples
-            if sample.name == "firnline_catalog_seconds_count"
-        ]
-        self.seen.append((time.monotonic(), sum(counted)))
+        calls = sum_samples(read_metrics(port), "firnline_catalog_seconds_count")
+        self.seen.append((time.monotonic(), calls))
 
     def in_busiest_minute(self) -> float:
         return max(
@@ -113,28 +97,13 @@ class CatalogCalls:
         )
 
 
-@contextmanager
-def reading(stack: Stack) -> Iterator[Arrivals]:
-    publisher = KafkaPublisher(stack.kafka, initial_buckets(), "bench", signer=stack.signer)
-    topics = ["table-commits", "rewrite-tasks"]
-    inbox = KafkaInbox(stack.kafka, f"bench-{uuid.uuid4()}", topics, publisher, Log("bench"))
-    arrivals, stop = Arrivals(), threading.Event()
-    thread = threading.Thread(target=arrivals.read, args=(inbox, stop))
-    thread.start()
-    try:
-        yield arrivals
-    finally:
-        stop.set()
-        thread.join()
-        inbox.close()
-
-
 def measure_tables(stack: Stack, tables: int, commits: int) -> dict[str, float]:
     """Commit to some of the tables what makes each due, at one pace, whether or not the commits
     before were noticed."""
     catalog = RestCatalog("lake", uri=stack.gateway_uri)
     catalog.create_namespace("bench")
-    with reading(stack) as arrivals:
+    arrivals = Arrivals()
+    with reading_records(stack, ["table-commits", "rewrite-tasks"], arrivals.take):
         filled = [fill_table(catalog, number) for number in range(tables)]
         calls = CatalogCalls(stack)
         await_keys(arrivals.filled, {one.name()[-1] for one in filled}, calls)

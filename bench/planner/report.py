@@ -11,9 +11,9 @@ from typing import Any
 
 from bench.planner.run import RESULTS
 from bench.planner.turns import ratios
+from bench.rewrite.markdown import replace_section
 
 PAGE = Path(__file__).parents[1] / "results" / "README.md"
-BEGIN, END = "<!-- planner: begin -->", "<!-- planner: end -->"
 KB, MB, GB = 1_000, 1_000_000, 1_000_000_000
 LEAST_S = 1.0  # that a rate is taken over
 Run = dict[str, Any]
@@ -21,9 +21,7 @@ Run = dict[str, Any]
 
 def main() -> None:
     """Rewrite the page's generated section."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{figures(load())}\n\n{END}{after}")
+    replace_section(PAGE, "planner", figures(load()))
 
 
 def load() -> list[Run]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -10,6 +12,13 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def replace_section(page: Path, name: str, text: str) -> None:
+    """Write text between the two markers that a page has of this name."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = page.read_text().partition(begin)
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}")
 
 
 def figure(found: Mapping[str, float], unit: float = 1.0) -> str:
@@ -26,6 +35,13 @@ def commit(costs: Any) -> str:
 def megabytes(count: float) -> str:
     """Of 10^6 bytes."""
     return f"{count / 1e6:.0f}"
+
+
+def first_cause(failure: str) -> str:
+    """The Java exception and the begin of its words, without numbers; py4j's own first line names
+    neither."""
+    found = re.search(r"\w+(?:Exception|Error)\b:? [^\n]*", failure)
+    return re.sub(r"\d+", "N", (found[0] if found else failure.partition("\n")[0])[:160])
 
 
 def shortened(text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.rewrite.cluster_report import cluster_table
-from bench.rewrite.markdown import commit, figure, megabytes, shortened, table
+from bench.rewrite.markdown import commit, figure, megabytes, replace_section, shortened, table
 from bench.rewrite.peers_report import peers_tables
 from bench.rewrite.plot import svg
 from bench.rewrite.prices_report import prices_tables
@@ -16,7 +16,6 @@ from bench.rewrite.run import PARTS, RESULTS
 
 PAGE = Path(__file__).parents[1] / "results" / "README.md"
 PLOT = RESULTS / "rewrite.svg"
-BEGIN, END = "<!-- rewrite: begin -->", "<!-- rewrite: end -->"
 KINDS = ("jvm", "driver", "python")  # python: all Python processes but the driver
 Results = Mapping[str, Any]
 
@@ -25,9 +24,7 @@ def main() -> None:
     results = load(RESULTS)
     RESULTS.mkdir(parents=True, exist_ok=True)
     PLOT.write_text(svg(results))
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{figures(results)}\n\n{END}{after}")
+    replace_section(PAGE, "rewrite", figures(results))
 
 
 def load(folder: Path) -> dict[str, Any]:

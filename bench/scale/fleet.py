@@ -12,30 +12,25 @@ import random
 import tempfile
 import threading
 import time
-import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import requests
-from firnline_adapters.kafka.client import KafkaInbox, KafkaPublisher
-from firnline_adapters.observability.logs import Log
 from firnline_domain.records.orders import RewriteFiles
 from firnline_iceberg.java.api import rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm
 from firnline_local.processes.ports import LOOPBACK
 from firnline_local.stack.stack import Stack
-from firnline_local.topics.topics import initial_buckets
 from prometheus_client import Metric
-from prometheus_client.parser import text_string_to_metric_families
 from pyiceberg.catalog.rest import RestCatalog
 
+from bench.rewrite.parts.races import rank
 from bench.rewrite.run import RESULTS, where
 from bench.rewrite.trees import Watch, cpu_s
 from bench.scale.fleet_report import write
+from bench.scale.stack_readings import read_metrics, reading_records, sum_samples
 from bench.scale.started_services import StartedServices
 from bench.soak.ground import PARTS, Ground, ground
 from bench.soak.writers import NAMESPACE, SCHEMA, Stream, Writer
@@ -44,6 +39,8 @@ EXPONENT = 1.0  # of the paces by rank
 THREADS = 8  # of the writers; a commit waits for the catalog most of its time
 SAMPLE_S = 10.0
 DRAIN_S = 180.0  # at most, until all that is due is healthy
+SETTLED = 3  # samples with as many records behind
+LAG = "firnline_consumer_lag_records"  # with transaction markers, one or two for each partition
 PROMISES = (
     "event_lag_seconds",
     "commit_to_order_seconds",
@@ -63,6 +60,7 @@ class Writers:
     committed: Counter[str] = field(default_factory=Counter)
     newest: dict[str, float] = field(default_factory=dict)  # time of a table's last commit
     errors: list[BaseException] = field(default_factory=list)
+    waits_s: list[float] = field(default_factory=list)  # from it to the table's task, of each task
     late_s: float = 0.0  # of the last commit that began
     _scale: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -78,6 +76,11 @@ class Writers:
         for one in threads:
             one.start()
         return threads
+
+    def note_task(self, record: Any) -> None:
+        """Take the time of a task since its table's newest commit."""
+        if isinstance(record, RewriteFiles) and record.table.name in self.newest:
+            self.waits_s.append(time.time() - self.newest[record.table.name])
 
     def _gap_s(self, rank: int) -> float:
         return self._dice.expovariate(self._scale * (1 + rank) ** -EXPONENT)
@@ -102,32 +105,6 @@ class Writers:
             self.stop.set()
 
 
-@contextmanager
-def reading_tasks(stack: Stack, newest: Mapping[str, float]) -> Iterator[list[float]]:
-    """Seconds from the newest commit of a table to its task, of each task as it comes."""
-    publisher = KafkaPublisher(stack.kafka, initial_buckets(), "bench", signer=stack.signer)
-    group = f"bench-{uuid.uuid4()}"
-    inbox = KafkaInbox(stack.kafka, group, ["rewrite-tasks"], publisher, Log("bench"))
-    waits, over = list[float](), threading.Event()
-
-    def read() -> None:
-        while not over.is_set():
-            for delivery in inbox.poll(0.02):
-                record = delivery.record
-                if isinstance(record, RewriteFiles) and record.table.name in newest:
-                    waits.append(time.time() - newest[record.table.name])
-                inbox.mark_done(delivery)
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    try:
-        yield waits
-    finally:
-        over.set()
-        thread.join()
-        inbox.close()
-
-
 def make_writers(made: Ground, uris: Sequence[str], tables: int, machine: Any) -> list[Writer]:
     """Make the tables, and a writer for each; they use the gateways in turn."""
     rest = RestCatalog("fleet", uri=uris[0])
@@ -142,22 +119,6 @@ def make_writers(made: Ground, uris: Sequence[str], tables: int, machine: Any) -
     return found
 
 
-def read_metrics(port: int) -> list[Metric]:
-    page = requests.get(f"http://{LOOPBACK}:{port}/metrics", timeout=30).text
-    return list(text_string_to_metric_families(page))
-
-
-def sum_lag(pages: Sequence[Metric]) -> float:
-    """Return the records that a service has not read; transaction markers count, one or two for
-    each partition."""
-    return sum(
-        sample.value
-        for family in pages
-        for sample in family.samples
-        if sample.name == "firnline_consumer_lag_records"
-    )
-
-
 def histogram_quantile(pages: Sequence[Metric], name: str, share: float) -> float | None:
     """Return the upper bound of the bucket that holds the quantile; None without observations."""
     buckets = defaultdict[float, float](float)
@@ -170,11 +131,6 @@ def histogram_quantile(pages: Sequence[Metric], name: str, share: float) -> floa
     return next(reached, None) if total else None
 
 
-def quantile(values: Sequence[float], share: float) -> float | None:
-    ordered = sorted(values)
-    return round(ordered[int(share * (len(ordered) - 1))], 2) if ordered else None
-
-
 @dataclass
 class Services:
     """All services and servers of the run by name: process ids, and ports of metrics."""
@@ -184,7 +140,7 @@ class Services:
 
     def sample(self, at_s: float) -> dict[str, Any]:
         memory = {name: sum(Watch(pid).pss().values()) for name, pid in self.pids.items()}
-        lag = {name: sum_lag(read_metrics(port)) for name, port in self.ports.items()}
+        lag = {name: sum_samples(read_metrics(port), LAG) for name, port in self.ports.items()}
         return {
             "at_s": round(at_s, 1),
             "cpu_s": {name: round(cpu_s(pid), 2) for name, pid in self.pids.items()},
@@ -211,16 +167,14 @@ def run_fleet(made: Ground, tables: int, minutes: float, per_second: float) -> d
         uris = [made.by_gateway.uri, f"http://{LOOPBACK}:{second.ports['gateway']}"]
         with IcebergJvm(made.class_path, 512 << 20) as machine:
             writers = Writers(make_writers(made, uris, tables, machine.jvm), per_second, stop)
-            with reading_tasks(made.running, writers.newest) as waits:
-                return observe(services, writers, waits, minutes)
+            with reading_records(made.running, ["rewrite-tasks"], writers.note_task):
+                return observe(services, writers, minutes)
     finally:
         stop.set()
         started.stop(list(started.running))
 
 
-def observe(
-    services: Services, writers: Writers, waits: list[float], minutes: float
-) -> dict[str, Any]:
+def observe(services: Services, writers: Writers, minutes: float) -> dict[str, Any]:
     """Sample all services while the writers commit, and until what they left is healthy."""
     begun, samples = time.monotonic(), [services.sample(0.0)]
     threads = writers.start()
@@ -236,18 +190,20 @@ def observe(
     written_s = time.monotonic() - begun
     if writers.errors:
         raise writers.errors[0]
-    idle = sum(samples[0]["lag"].values())
     while time.monotonic() < begun + written_s + DRAIN_S:
         time.sleep(SAMPLE_S)
         samples.append(services.sample(time.monotonic() - begun))
-        if sum(samples[-1]["lag"].values()) <= idle:
-            break
+        if len({sum(one["lag"].values()) for one in samples[-SETTLED:]}) == 1:
+            break  # what is left are transaction markers
     pages = [one for port in services.ports.values() for one in read_metrics(port)]
     return {
         "commits": dict(writers.committed),
         "commits_per_second": round(writers.committed.total() / written_s, 1),
-        "tasks": len(waits),
-        "newest_commit_to_task_s": {"p50": quantile(waits, 0.5), "p99": quantile(waits, 0.99)},
+        "tasks": len(writers.waits_s),
+        "newest_commit_to_task_s": {
+            name: rank(writers.waits_s, share) if writers.waits_s else None
+            for name, share in (("p50", 0.5), ("p99", 0.99))
+        },
         "promises_s": {
             name: {f"p{share * 100:g}": histogram_quantile(pages, name, share)
                    for share in (0.5, 0.99)}

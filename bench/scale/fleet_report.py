@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from bench.rewrite.markdown import table
+from bench.rewrite.markdown import replace_section, table
+from bench.soak.report import HIGH, draw_panel
 
 RESULTS = Path(__file__).parents[1] / "results"
-BEGIN, END = "<!-- fleet: begin -->", "<!-- fleet: end -->"
-WIDTH, HIGH, GAP, LEFT = 760, 130, 50, 50
+WIDTH, GAP, LEFT = 760, 50, 50
 COLOURS = (
     *("#1a7f5a", "#b3541e", "#2b5fa8", "#8a2f8a", "#c8a000"),
     *("#00a0b0", "#e0408a", "#777", "#000"),
 )
 Body = Mapping[str, Any]
-Points = Sequence[tuple[float, float]]
 
 
 def main() -> None:
@@ -28,10 +27,7 @@ def main() -> None:
 
 
 def write(body: Body, folder: Path = RESULTS) -> None:
-    page = folder / "README.md"
-    before, _, rest = page.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{describe_fleet(body)}\n\n{END}{after}")
+    replace_section(folder / "README.md", "fleet", describe_fleet(body))
     (folder / "fleet.svg").write_text(draw_fleet(body["samples"]))
 
 
@@ -64,7 +60,7 @@ def describe_fleet(body: Body) -> str:
             for name, cpu in sorted(last["cpu_s"].items())
         ),
     )
-    note = "Promises but the first are the upper bounds of histogram buckets."
+    note = "All rows but the first are upper bounds of histogram buckets."
     return "\n\n".join([begin, waits, note, used, "![CPU, memory and lag](fleet.svg)"])
 
 
@@ -89,36 +85,17 @@ def draw_fleet(samples: Sequence[Body]) -> str:
     panels = {"cores": cores, "memory, MB": memory, "records behind": lag}
     height = 60 + (HIGH + GAP) * len(panels)
     drawn = [
-        f'<text x="{LEFT + 75 * (at % 9)}" y="{16 + 14 * (at // 9)}" '
-        f'fill="{COLOURS[at % len(COLOURS)]}">{escape(name)}</text>'
+        f'<text x="{LEFT + 75 * at}" y="16" fill="{COLOURS[at]}">{escape(name)}</text>'
         for at, name in enumerate(names)
     ]
-    for number, (label, lines) in enumerate(panels.items()):
-        drawn += _panel(label, lines, 60 + number * (HIGH + GAP))
+    for number, (label, by_name) in enumerate(panels.items()):
+        lines = list(zip(COLOURS, by_name.values(), strict=False))
+        drawn += draw_panel(label, lines, LEFT, 60 + number * (HIGH + GAP), WIDTH - 2 * LEFT)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         'font-family="sans-serif" font-size="12">'
     )
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>\n"])
-
-
-def _panel(label: str, lines: Mapping[str, Points], top: int) -> list[str]:
-    most = max((y for points in lines.values() for _, y in points), default=1.0) or 1.0
-    last = max((x for points in lines.values() for x, _ in points), default=1.0) or 1.0
-    width = WIDTH - 2 * LEFT
-    drawn = [
-        f'<text x="{LEFT}" y="{top - 6}">{escape(label)} (to {most:,.1f}; {last / 60:.0f} min)'
-        "</text>",
-        f'<rect x="{LEFT}" y="{top}" width="{width}" height="{HIGH}" fill="none" stroke="#ccc"/>',
-    ]
-    for number, points in enumerate(lines.values()):
-        path = " ".join(
-            f"{LEFT + width * x / last:.1f},{top + HIGH * (1 - y / most):.1f}" for x, y in points
-        )
-        drawn.append(
-            f'<polyline points="{path}" fill="none" stroke="{COLOURS[number % len(COLOURS)]}"/>'
-        )
-    return drawn
 
 
 if __name__ == "__main__":

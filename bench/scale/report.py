@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.rewrite.markdown import table
+from bench.rewrite.markdown import replace_section, table
 
 RESULTS = Path(__file__).parents[1] / "results"
-BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
 BAR_RATIO, BAR_S = 0.9, 15.0
 Body = Mapping[str, Any]
 
@@ -21,9 +20,7 @@ def main() -> None:
 
 
 def write(body: Body, page: Path = RESULTS / "README.md") -> None:
-    before, _, rest = page.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{figures(body)}\n\n{END}{after}")
+    replace_section(page, "scale", figures(body))
 
 
 def figures(body: Body) -> str:

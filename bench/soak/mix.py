@@ -4,7 +4,6 @@ Iceberg's own actions do. Leaves bench/results/soak_engines.json, and its table 
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import Counter
@@ -21,14 +20,15 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from bench.rewrite.markdown import first_cause
 from bench.soak.engines import ENGINES, Book, Stage
 from bench.soak.ground import PARTS, Ground
-from bench.soak.report import CARERS
+from bench.soak.report import MAINTAINERS
 from bench.soak.samples import Sampler, plain
 from bench.soak.writers import NAMESPACE
 from tests.kit.spark_session import spark_builder
 
-CARED = (("with", "gateway"), ("with", "direct"), ("without", "direct"), ("action", "direct"))
+SIDES = (("with", "gateway"), ("with", "direct"), ("without", "direct"), ("action", "direct"))
 CAPTURED = ("postgres", "listener", *PARTS)  # commits past the gateway are noticed, too
 SAMPLE_S = 15.0
 ACTION_PAUSE_S = 30.0  # between two rounds of Iceberg's actions over its tables
@@ -45,7 +45,7 @@ def mix_writers(
 ) -> dict[str, Any]:
     """Let all engines write for so many minutes; return what became of statements and tables."""
     uris = {"gateway": made.by_gateway.uri, "direct": made.direct.uri}
-    books = [Book(engine, way, system) for engine in ENGINES for system, way in CARED]
+    books = [Book(engine, way, system) for engine in ENGINES for system, way in SIDES]
     make_tables(RestCatalog("soak", uri=made.direct.uri), books, properties, made)
     stop, errors, samples = threading.Event(), list[BaseException](), list[dict[str, Any]]()
     with ExitStack() as held:
@@ -67,8 +67,8 @@ def mix_writers(
             threading.Thread(target=run, args=(one.write, stage, of_engine(books, name)))
             for name, one in ENGINES.items()
         ]
-        looked_after = [one.name for one in books if one.system == "action"]
-        threads.append(threading.Thread(target=run, args=(act_on, stage, looked_after, actions)))
+        maintained = [one.name for one in books if one.system == "action"]
+        threads.append(threading.Thread(target=run, args=(act_on, stage, maintained, actions)))
         for one in threads:
             one.start()
         begun = time.monotonic()
@@ -94,7 +94,7 @@ def mix_writers(
         found = {book.name: stage.read_rows(book.name) for book in books}
         rows = {
             system: {one.name: len(found[one.name]) for one in books if one.system == system}
-            for system in CARERS
+            for system in MAINTAINERS
         }
         for _ in range(2):  # the second time, with a JVM that has planned
             samples = [
@@ -187,9 +187,3 @@ def describe_book(book: Book, found: Sequence[tuple[int, int]]) -> dict[str, Any
         "failures": dict(Counter(map(first_cause, book.failures))),
         "rows": len(found), "rows_right": list(found) == expected,
     }  # fmt: skip
-
-
-def first_cause(failure: str) -> str:
-    """Return the first exception and the begin of its words, without numbers."""
-    found = re.search(r"\w+(?:Exception|Error)\b:? [^\n]*", failure)
-    return re.sub(r"\d+", "N", (found[0] if found else failure)[:160])

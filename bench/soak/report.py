@@ -17,7 +17,8 @@ COLOURS = {"with": "#1a7f5a", "without": "#b3541e"}
 LABELS = {"with": "with Firnline", "without": "without"}
 STORES = {"s3": "an S3 server", "files": "local files"}
 Samples = Mapping[str, Sequence[Mapping[str, float]]]
-CARERS = {"with": "Firnline", "without": "nobody", "action": "Iceberg's actions"}
+Lines = Sequence[tuple[str, Sequence[tuple[float, float]]]]  # by colour: seconds and values
+MAINTAINERS = {"with": "Firnline", "without": "nobody", "action": "Iceberg's actions"}
 
 
 def write(body: Mapping[str, Any], folder: Path = RESULTS) -> None:
@@ -39,11 +40,11 @@ def _put(folder: Path, mark: str, tables: str) -> None:
 
 
 def mix_tables_of(body: Mapping[str, Any]) -> str:
-    """Failed statements of each engine by way and by who looks after its tables; then the
+    """Failed statements of each engine by way and by what maintains its tables; then the
     tables."""
     books = body["engines"]
     sides = list(dict.fromkeys((one["system"], one["way"]) for one in books))
-    heads = [f"{CARERS[system]}, {WAYS[way]}" for system, way in sides]
+    heads = [f"{MAINTAINERS[system]}, {WAYS[way]}" for system, way in sides]
     lines = [
         f"| statements that failed | {' | '.join(heads)} |",
         "| --- |" + " ---: |" * len(heads),
@@ -52,10 +53,13 @@ def mix_tables_of(body: Mapping[str, Any]) -> str:
         some = [one for one in books if one["engine"] == engine]
         lines.append(f"| {engine} | {' | '.join(_failed(some, sides))} |")
     lines += [f"| all | {' | '.join(_failed(books, sides))} |", ""]
-    lines += [f"| per table | {' | '.join(CARERS.values())} |", "| --- |" + " ---: |" * len(CARERS)]
+    lines += [
+        f"| per table | {' | '.join(MAINTAINERS.values())} |",
+        "| --- |" + " ---: |" * len(MAINTAINERS),
+    ]
     samples = {one["system"]: one for one in body["samples"]}
     for key, label in MEASURES.items():
-        values = [_number(samples[one][key] / UNITS.get(key, 1)) for one in CARERS]
+        values = [_number(samples[one][key] / UNITS.get(key, 1)) for one in MAINTAINERS]
         lines.append(f"| {label} | {' | '.join(values)} |")
     wrong = [f"{one['engine']} {one['way']}" for one in books if not one["rows_right"]]
     lines += [
@@ -129,7 +133,12 @@ def svg(samples: Samples) -> str:
         drawn.append(_text(x + 10, 24, LABELS[system]))
     for number, (key, label) in enumerate(MEASURES.items()):
         left = LEFT + (number % 2) * (PANEL + 50)
-        drawn += _panel(samples, key, label, left, 50 + (number // 2) * (HIGH + GAP))
+        unit = UNITS.get(key, 1)
+        lines = [
+            (colour, [(one["at_s"], one[key] / unit) for one in samples[system]])
+            for system, colour in COLOURS.items()
+        ]
+        drawn += draw_panel(label, lines, left, 50 + (number // 2) * (HIGH + GAP), PANEL)
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         'font-family="sans-serif" font-size="12">'
@@ -137,23 +146,21 @@ def svg(samples: Samples) -> str:
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *drawn, "</svg>\n"])
 
 
-def _panel(samples: Samples, key: str, label: str, left: int, top: int) -> list[str]:
-    unit = UNITS.get(key, 1)
-    most = max(one[key] / unit for some in samples.values() for one in some) or 1.0
-    last = max(one["at_s"] for some in samples.values() for one in some) or 1.0
+def draw_panel(label: str, lines: Lines, left: int, top: int, width: int) -> list[str]:
+    """Return a panel as SVG: a line of each colour through points of seconds and values."""
+    points = [point for _, some in lines for point in some]
+    most = max(value for _, value in points) or 1.0
+    last = max(at_s for at_s, _ in points) or 1.0
     drawn = [
         _text(left, top - 6, f"{label} (to {_number(most)}; {last / 60:.0f} min)"),
-        f'<rect x="{left}" y="{top}" width="{PANEL}" height="{HIGH}" fill="none" stroke="#ccc"/>',
+        f'<rect x="{left}" y="{top}" width="{width}" height="{HIGH}" fill="none" stroke="#ccc"/>',
     ]
-    for system, colour in COLOURS.items():
-        points = " ".join(
-            f"{left + PANEL * one['at_s'] / last:.1f},"
-            f"{top + HIGH * (1 - one[key] / unit / most):.1f}"
-            for one in samples[system]
+    for colour, some in lines:
+        path = " ".join(
+            f"{left + width * at_s / last:.1f},{top + HIGH * (1 - value / most):.1f}"
+            for at_s, value in some
         )
-        drawn.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-        )
+        drawn.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
     return drawn
 
 

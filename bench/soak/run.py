@@ -78,7 +78,7 @@ def main() -> None:
         }
     name = "soak_engines.json" if mixed else "soak.json"
     (given.results / name).write_text(json.dumps(body, indent=1) + "\n")
-    (write_mix if mixed else write)(body)
+    (write_mix if mixed else write)(body, given.results)
 
 
 def soak(made: Ground, streams: Sequence[Stream], minutes: float, factor: float) -> dict[str, Any]:

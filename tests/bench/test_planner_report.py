@@ -9,9 +9,11 @@ from firnline_adapters.records.codec import RecordCodec
 from bench.planner import fleet
 from bench.planner.parts import rates
 from bench.planner.polling import Costs, Read, per_hour, polled, told
-from bench.planner.report import BEGIN, END, PAGE, figures, load
+from bench.planner.report import PAGE, figures, load
 from bench.planner.stage import Sample
 from bench.simulate.parameters import KINDS, Kind
+
+BEGIN, END = "<!-- planner: begin -->", "<!-- planner: end -->"
 
 
 def run(rate: int, tables: str = "1000") -> dict[str, Any]:

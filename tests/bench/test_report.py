@@ -14,6 +14,8 @@ from bench.rewrite.parts.peers import KINDS
 from bench.rewrite.plot import svg
 from bench.rewrite.report import PAGE, PLOT, RESULTS, TITLES, figures, load, table
 
+BEGIN, END = "<!-- rewrite: begin -->", "<!-- rewrite: end -->"
+
 TABLE = {
     "shape": "main", "rows_in": 2_000_000, "rows_out": 1_000_000, "delete_rows": 500_000,
     "bytes": 70_000_000, "data_files": 12, "delete_files": 10, "partitions": 6,
@@ -134,14 +136,14 @@ def test_a_peer_that_failed_has_no_row():
 
 def test_only_what_lies_between_the_markers_is_written(monkeypatch, tmp_path):
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     monkeypatch.setattr(report, "PAGE", page)
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     monkeypatch.setattr(report, "PLOT", tmp_path / "plot.svg")
     report.main()
     text = page.read_text()
-    assert text.startswith(f"before\n{report.BEGIN}\n\n### The bars")
-    assert text.endswith(f"{report.END}\nafter\n")
+    assert text.startswith(f"before\n{BEGIN}\n\n### The bars")
+    assert text.endswith(f"{END}\nafter\n")
     assert "old" not in text
 
 

@@ -4,7 +4,6 @@ gateway; each writer has a partition of its own, so that only maintenance can ma
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from firnline_iceberg.scan.planning import live_files
 from bench.rewrite.benchmark_runs import Visitor, visiting
 from bench.rewrite.engines import FIRNLINE, Engine, Running, started
 from bench.rewrite.figures import Bar, figure
+from bench.rewrite.markdown import first_cause
 from bench.rewrite.parts.races import PARTIAL, orders, rank, turn
 from bench.rewrite.shapes import Shape
 from bench.rewrite.sources import Arena, Source, guarded
@@ -101,7 +101,7 @@ def _beside(
     book = spark.ask(300, end=True)
     loaded = place.loaded(name)
     live = live_files(loaded, loaded.head("main").snapshot_id)
-    failures = Counter(_cause(one) for one in book["failures"])
+    failures = Counter(map(first_cause, book["failures"]))
     return {
         "statements": len(book["took_s"]),
         "failed": len(book["failures"]),
@@ -115,13 +115,6 @@ def _beside(
         "files_left": len(live.data) + len(live.deletes),
         "rows_right": book["rows_right"],
     }  # fmt: skip
-
-
-def _cause(failure: str) -> str:
-    """The Java exception and the begin of its words, without numbers; py4j's own first line names
-    neither."""
-    found = re.search(r"\w+Exception: [^\n]*", failure)
-    return re.sub(r"\d+", "N", (found[0] if found else failure.splitlines()[0])[:100])
 
 
 def _bars(sides: dict[str, Any]) -> list[Bar]:
