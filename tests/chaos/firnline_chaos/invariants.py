@@ -19,7 +19,8 @@ from firnline_chaos.topics import UNTIMELY, Ledger, said_at_ms
 from tests.kit.lake.rows import Lineage, Node
 
 SHOWN = 3  # examples of a finding
-PASSED_ON = frozenset({"unknown_action", "unknown_catalog"})  # reasons that no ordinary record has
+# Reasons that no ordinary record has.
+PASSED_ON = frozenset({"no_such_bucket", "unknown_action", "unknown_catalog"})
 MAX_OVERTAKEN, MEDIAN_OVERTAKEN = 10, 2  # commits of the busy table
 Seen = Counter[tuple[object, ...]]
 
@@ -191,8 +192,8 @@ def letters(
 ) -> list[str]:
     """No record is given up but those at these places, by topic, partition and offset, those of
     hostile tables, and what services pass on of them: results of an action that no service has,
-    requests for tables of a catalog that nobody has. `clocks_far`: and what was signed by a clock
-    that was days off, or read by one."""
+    requests for tables of a catalog that nobody has, moves to a bucket that is not there.
+    `clocks_far`: and what was signed by a clock that was days off, or read by one."""
     return [
         f"dead letter of {one.service}: {one.reason} {one.message[:120]} "
         f"({one.topic}/{one.partition}@{one.offset})"

@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from email.message import Message
 from http import HTTPStatus
@@ -84,12 +84,13 @@ AGEING = {
     "firnline.partitions.min-interval-ms": "20000",
 }
 NAMED: dict[str, tuple[str, ...]] = {
-    # Hostile kind -> words of which one must reach a person about that table.
+    # Hostile tables -> words of which one must reach a person about one of them.
     "calendar": ("unreadable", "problem", "cannot be read"),
     "numbers": ("odd_numbers", "metadata_unreadable"),
     "clone": ("shared_identity",),
     "clone_source": ("shared_identity",),
-    "overlapping": ("shared_location",),
+    # While the refused table is not shown, either is told of that instead.
+    "overlapping neighbour": ("shared_location",),
     "refused": ("ForbiddenException",),
 }
 ALONE = ("calendar", "numbers", "summary", "bounds", "paths", "clone_source", "linked", "refused")
@@ -320,9 +321,9 @@ class HostileOwners:
                 except Py4JJavaError as error:
                     found.append(f"{name}: cannot be read: {error.java_exception.getMessage()}")
         return found + [
-            f"{name}: no person is told, none of {words} is at the console"
-            for name, words in NAMED.items()
-            if self.book.sent.total() and not any(word in _shown(console, name) for word in words)
+            f"{names}: no person is told, none of {words} is at the console"
+            for names, words in NAMED.items()
+            if self.book.sent.total() and not _is_told(console, names.split(), words)
         ]
 
     def _find_lost_rows(self, name: str, ids: set[int]) -> Iterator[str]:
@@ -372,6 +373,11 @@ def _live_paths(table: Any, snapshot: int) -> list[str]:
 def _ids_in(path: Path) -> list[int]:
     with path.open("rb") as file:
         return list(pq.read_table(file, columns=["id"])["id"].to_pylist())
+
+
+def _is_told(console: str, names: Iterable[str], words: Iterable[str]) -> bool:
+    shown = "\n".join(_shown(console, name) for name in names)
+    return any(word in shown for word in words)
 
 
 def _shown(console: str, name: str) -> str:
