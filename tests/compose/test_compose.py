@@ -21,14 +21,24 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
 COMPOSE = shlex.split(os.environ.get("COMPOSE", "docker compose"))
 CONSOLE = "http://127.0.0.1:8080"
+PROMETHEUS = "http://127.0.0.1:9090"
 READY_S = 40.0  # on a machine that does nothing else
 PATIENCE = float(os.environ.get("PATIENCE", "2"))  # times as long on a busy one
 KILLED = ("worker", "planner", "kafka", "committer")
 
 
-def compose(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+def compose(
+    *arguments: str, check: bool = True, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Compose with these variables besides those of `.env`."""
+    environment = {**os.environ, **variables}
     done = subprocess.run(
-        [*COMPOSE, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=500
+        [*COMPOSE, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        timeout=500,
     )
     assert not check or done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
     return done
@@ -58,8 +68,8 @@ def kill(service: str) -> None:
     os.kill(containers()[service]["State"]["Pid"], signal.SIGKILL)
 
 
-def api(path: str) -> Any:
-    with urllib.request.urlopen(f"{CONSOLE}{path}", timeout=10) as answer:
+def api(path: str, address: str = CONSOLE) -> Any:
+    with urllib.request.urlopen(f"{address}{path}", timeout=10) as answer:
         return json.load(answer)
 
 
@@ -72,7 +82,7 @@ def ready_s() -> Iterator[float]:
         (ROOT / ".firnline").mkdir(exist_ok=True)
         logs = compose("logs", "--no-color", check=False).stdout
         (ROOT / ".firnline" / "compose.log").write_text(logs)
-        compose("--profile", "demo", "down", "--volumes", "--timeout", "5", check=False)
+        compose("--profile", "*", "down", "--volumes", "--timeout", "5", check=False)
 
 
 def test_everything_is_ready_soon(ready_s: float) -> None:
@@ -158,3 +168,37 @@ def wait_for_files(name: str, catalog: Any, at_most: int) -> None:
     while (found := len(list(catalog.load_table(name).scan().plan_files()))) > at_most:
         assert time.monotonic() < deadline, f"{found} files"
         time.sleep(1)
+
+
+def test_the_profiles_do_what_the_page_says(ready_s: float) -> None:
+    """All but Grafana, whose image no package registry has."""
+    given = {
+        "FIRNLINE_CATALOG_DATABASE": "jdbc:postgresql://postgres/catalog",
+        "FIRNLINE_WORKER_LANES": "ordinary",
+        "FIRNLINE_DEMO_SECONDS": "20",
+    }
+    profiles = ("--profile", "postgres", "--profile", "heavy")
+    compose(*profiles, "up", "--detach", "--wait", "--no-build", **given)
+    compose("up", "--detach", "--no-build", "--no-recreate", "--no-deps", "prometheus", **given)
+    done = compose("run", "--rm", "--no-deps", "demo", **given)
+    assert "rows verified" in done.stdout
+    # The demo drops its tables in the end.
+    tables = "SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'iceberg_tables'"
+    told = compose(
+        *("exec", "--no-TTY", "postgres", "psql", "-U", "firnline", "-d", "catalog"),
+        *("--tuples-only", "--command", tables),
+        **given,
+    )
+    assert int(told.stdout) > 0
+    for worker, lanes in (("worker", "ordinary"), ("worker-heavy", "heavy")):
+        assert f"lanes={lanes}" in compose("logs", "--no-color", worker, **given).stdout
+    deadline = time.monotonic() + 60
+    while unwell := [one for one in read_targets() if one["health"] != "up"]:
+        assert time.monotonic() < deadline, unwell
+        time.sleep(1)
+    assert len(read_targets()) == 7  # the six services, and the second worker
+    assert api("/api/v1/rules", PROMETHEUS)["data"]["groups"]
+
+
+def read_targets() -> list[dict[str, Any]]:
+    return list(api("/api/v1/targets", PROMETHEUS)["data"]["activeTargets"])

@@ -3,8 +3,8 @@
 # registry: Debian's packages and the artifacts of the embedded stack, with the names, users, paths,
 # environment and entry points of the public images as far as this project uses them.
 #
-#   base_images.sh python kafka valkey iceberg-rest s3 prometheus...     makes these
-#   base_images.sh missing    prints which of the first five are missing
+#   base_images.sh python kafka valkey iceberg-rest s3 prometheus postgres     makes these
+#   base_images.sh missing    prints which of these are missing
 #   base_images.sh compose    makes Docker Compose from the Go module proxy, and prints its path
 #
 # PYTHON    an environment with firnline_local (default .venv/bin/python): it fetches the pinned jars
@@ -128,7 +128,8 @@ compose() { # docker-compose 2.40.3: 250 s on two busy cores
 missing() {
   local name
   for name in "python:3.11-slim-$RELEASE python" "$(named apache/kafka) kafka" "$(named valkey/valkey) valkey" \
-    "$(named apache/iceberg-rest-fixture) iceberg-rest" "$(named versity/versitygw) s3"; do
+    "$(named apache/iceberg-rest-fixture) iceberg-rest" "$(named versity/versitygw) s3" \
+    "$(named prom/prometheus) prometheus" "$(named postgres) postgres"; do
     $ENGINE image exists "${name% *}" || echo "${name#* }"
   done
 }
