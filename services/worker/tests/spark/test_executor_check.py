@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from firnline_worker.spark.executor_check import ExecutorPackages, _failure_text, find_flaws
+from firnline_iceberg.storage.file_io import TableStorage
+from firnline_worker.spark import executor_check
+from firnline_worker.spark.executor_check import (
+    ExecutorPackages,
+    Sample,
+    _failure_text,
+    _try_read,
+    find_flaws,
+)
 
 MINE = ExecutorPackages(
     "worker", "3.11.7", {"numpy": "2.1", "pyarrow": "26.0", "pyiceberg": "0.12"}
@@ -33,6 +43,16 @@ def test_what_it_lacks_is_said_with_its_remedy(
 ) -> None:
     lines = list(find_flaws(found, MINE))
     assert any(said in line and remedy in line and "node-7" in line for line in lines), lines
+
+
+def test_a_storage_that_does_not_answer_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(executor_check, "READ_S", 0.2)
+    pipe = tmp_path / "m.json"
+    os.mkfifo(pipe)  # opening it blocks until it is written to
+    assert _try_read(Sample(pipe.as_uri(), TableStorage({}, tmp_path.as_uri()))).endswith("in 0 s")
+    os.close(os.open(pipe, os.O_RDWR))
 
 
 @pytest.mark.parametrize(

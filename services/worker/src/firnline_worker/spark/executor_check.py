@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # executors import this module, and have not all that reads a
 
 PACKAGES = ("numpy", "pyarrow", "pyiceberg")
 WAIT_S = 120.0  # for the first executor: on Kubernetes an image may have to be pulled
+READ_S = 20.0  # an S3 client tries for 98 s where packets are dropped, and then no executor came
 SCRATCH_BYTES = 1 << 30
 ICEBERG = "org.apache.iceberg.IcebergBuild"
 CLIENTS = {  # a static method without arguments, of the client that a FileIO needs
@@ -156,12 +157,20 @@ def _try_read(sample: Sample | None) -> str:
     no sample."""
     if sample is None:
         return ""
-    try:
-        with sample.storage.make_io().new_input(sample.location).open() as source:
-            source.read(1)
-    except Exception as error:
-        return f"{sample.location}: {type(error).__name__}: {str(error)[:300]}"
-    return ""
+    failures = [f"{sample.location}: no answer in {READ_S:.0f} s"]
+
+    def read() -> None:
+        try:
+            with sample.storage.make_io().new_input(sample.location).open() as source:
+                source.read(1)
+            failures.append("")
+        except Exception as error:
+            failures.append(f"{sample.location}: {type(error).__name__}: {str(error)[:300]}")
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(READ_S)
+    return failures[-1]
 
 
 def _missing_classes(spark: SparkSession, sample: Sample | None) -> Iterator[str]:
