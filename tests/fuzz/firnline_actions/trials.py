@@ -15,6 +15,7 @@ from firnline_domain.base.times import DAY_MS
 from firnline_domain.errors import RetryLater, TaskRefused
 from firnline_domain.identity import MAIN
 from firnline_domain.policy.operator_requests import RequestedAction
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_fuzz.maker import Maker
 
 from firnline_actions.ages import all_old
@@ -35,6 +36,8 @@ ACTIONS = {
     "create_tags": 2, "upgrade_format": 1, "expire_partitions": 2,
 }  # fmt: skip
 REWRITES = ("merge", "compact", "convert", "full", "sort")
+NOT_TRIED = {"archive_partitions"}  # `expire_partitions` of rows that another table has got
+assert {*ACTIONS, *NOT_TRIED} == {*REWRITES, *TABLE_ACTIONS}
 ENDS = {"whole": 4, "killed": 4, "meddled": 1, "beside": 3}
 FAULTS = ((500, True), (500, False), (409, False), ("none", True), ("none", False), ("half", True))
 

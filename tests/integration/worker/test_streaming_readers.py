@@ -17,6 +17,7 @@ from firnline_committer.commit.committer import Committer
 from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import replace
 from firnline_domain.errors import TaskRefused
+from firnline_domain.policy.table_action.registry import TABLE_ACTIONS
 from firnline_domain.records.orders import TableOrder
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.commit.java_commits import JavaCommits
@@ -56,6 +57,7 @@ REMOVALS = {  # of rows, which the owner has set
     "expire_partitions": "firnline.partitions.ttl-hours",
     "archive_partitions": "firnline.archive.after-hours",
 }
+assert {*NO_ROWS, *NO_SNAPSHOT, *REMOVALS} == {*TABLE_ACTIONS}
 CHECKPOINT_S = 1.0  # of Flink, which hands out rows with each
 ROWS_S = 300.0  # until Flink has brought them
 FROM_THE_FIRST = (

@@ -9,7 +9,7 @@ from firnline_domain.base.times import DAY_MS
 from firnline_domain.base.values import Value, replace
 from firnline_domain.counters.state.work import KEY_SHARE, Partition
 from firnline_domain.policy.cost_model import FIRNLINE, Work
-from firnline_domain.policy.reasons import Decision, Reason
+from firnline_domain.policy.reasons import NEEDS_NOTHING, Decision, Reason
 from firnline_domain.settings.thresholds import Thresholds
 
 from firnline_cli.assessment.facts import AssessedFacts
@@ -25,13 +25,7 @@ from firnline_cli.forecast.forecast import Forecast
 FIRST = 5  # rewrites that are shown of a table
 
 
-# Reasons of partitions that need nothing now, as far as the policy goes.
-NEEDS_NOTHING = frozenset(
-    {
-        *(Reason.HEALTHY, Reason.ACCUMULATING, Reason.FIXED_POINT),
-        *(Reason.DISABLED, Reason.REMOVED, Reason.NAME_TOO_LONG),
-    }
-)
+NOT_PLANNED = NEEDS_NOTHING | {Reason.DISABLED, Reason.REMOVED, Reason.NAME_TOO_LONG}
 
 
 class PlannedRewrite(Value):
@@ -108,7 +102,7 @@ def verdict_of(
     planned = [
         _planned_rewrite(partition, decision)
         for partition, decision in forecast.decisions
-        if decision.reason not in NEEDS_NOTHING
+        if decision.reason not in NOT_PLANNED
     ]
     planned.sort(key=lambda one: (not one.now, -one.spared_s))
     now = sum(one.now for one in planned)

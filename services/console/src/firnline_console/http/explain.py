@@ -10,7 +10,7 @@ from typing import Any
 from firnline_domain.base.values import to_plain
 from firnline_domain.identity import TableName
 from firnline_domain.policy.cost.dollars import in_dollars
-from firnline_domain.policy.reasons import Reason
+from firnline_domain.policy.reasons import NEEDS_NOTHING, Reason
 from firnline_domain.policy.table_action.snapshot_retention import EXPIRE, ExpiryReason
 from firnline_domain.policy.triggers.table import ORDERS, TRIGGERS
 from firnline_domain.policy.triggers.v2_deletes import UPGRADE
@@ -77,9 +77,6 @@ def shared_uuid_warning(others: Sequence[TableName]) -> str:
     )
 
 
-NEEDS_NOBODY = ("healthy", "accumulating", "fixed_point")  # reasons that mend themselves, or never
-
-
 def verdict_text(view: TableView, state: TableState | None) -> str:
     """Return one sentence about the whole table."""
     if view.is_dropped:
@@ -141,7 +138,7 @@ def _partitions_verdict(state: TableState) -> str:
         )
     first = state.partitions[0]
     where, why = first.scope.label, partition_words(first)
-    if debt == 0 and first.reason in NEEDS_NOBODY:
+    if debt == 0 and first.reason in NEEDS_NOTHING:
         return "Healthy: no rewrite would improve it."
     return f"{count_text(debt, 'file')} of debt. The deepest, {where}: {why}."
 
