@@ -72,7 +72,7 @@ class Host:
 
     def executors(self) -> list[psutil.Process]:
         """JVMs that run executors."""
-        return [one for one in self.tree if EXECUTOR in " ".join(_words(one)) and _is_java(one)]
+        return [one for one in self.tree if EXECUTOR in " ".join(read_words(one)) and _is_java(one)]
 
     def pss(self) -> int:
         """Bytes that its executors take, with their Python workers; shared pages count once."""
@@ -143,16 +143,16 @@ class SparkCluster:
     @contextmanager
     def here(self) -> Iterator[None]:
         """This thread, and what it starts, in the driver's network."""
-        with open("/proc/thread-self/ns/net") as own:
-            _enter(Path("/run/netns") / self.namespace)
-            try:
-                yield
-            finally:
-                _setns(own.fileno())
+        with enter_network(Path("/run/netns") / self.namespace):
+            yield
 
     def executors(self) -> list[psutil.Process]:
         """Of all hosts."""
         return [one for host in self.hosts for one in host.executors()]
+
+    def told(self) -> list[str]:
+        """Return what the hosts logged."""
+        return [path.read_text(errors="replace") for path in self.folder.glob("host*/*.log")]
 
     def start(self, host: Host) -> None:
         """Its worker."""
@@ -303,7 +303,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _words(process: psutil.Process) -> list[str]:
+def read_words(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
     except psutil.Error:
@@ -319,7 +319,7 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _is_java(process: psutil.Process) -> bool:
-    words = _words(process)
+    words = read_words(process)
     return bool(words) and words[0].endswith("java")
 
 
@@ -330,9 +330,15 @@ def _pss(process: psutil.Process) -> int:
         return 0
 
 
-def _enter(path: Path) -> None:
-    with path.open() as namespace:
-        _setns(namespace.fileno())
+@contextmanager
+def enter_network(path: Path) -> Iterator[None]:
+    """Put this thread, and what it starts, into a network namespace."""
+    with open("/proc/thread-self/ns/net") as own, path.open() as other:
+        _setns(other.fileno())
+        try:
+            yield
+        finally:
+            _setns(own.fileno())
 
 
 def _setns(descriptor: int) -> None:

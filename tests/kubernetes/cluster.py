@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from typing import IO, Any
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CHART = ROOT / "infra/helm/firnline"
+API = "10.84.0.1"  # of node.sh
+DOCKER = shlex.split(os.environ.get("DOCKER", "docker"))
 PROGRAMS = (
     Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "firnline/kubernetes/bin"
 )
@@ -70,3 +73,11 @@ def run_cluster(state: Path, kind: str) -> Iterator[Cluster]:
         yield cluster
     finally:
         cluster.call("stop")
+
+
+def load_image(cluster: Cluster, node: int, image: str, name: str) -> None:
+    """Bring an image of the engine into a node under the name that manifests have."""
+    subprocess.run([*DOCKER, "tag", image, name], check=True)
+    with subprocess.Popen([*DOCKER, "save", name], stdout=subprocess.PIPE) as saved:
+        cluster.call("load", str(node), stdin=saved.stdout)
+    assert saved.returncode == 0, name

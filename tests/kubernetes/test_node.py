@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import time
 from base64 import b64decode, b64encode
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.kubernetes.cluster import CHART, PROGRAMS, ROOT, Cluster, run_cluster
+from tests.kubernetes.cluster import CHART, PROGRAMS, ROOT, Cluster, load_image, run_cluster
 from tests.kubernetes.writers import (
     BURST,
     NAMESPACE,
@@ -36,7 +35,6 @@ pytestmark = [
         reason="needs root and `tests/kubernetes/build.sh node`",
     ),
 ]
-DOCKER = shlex.split(os.environ.get("DOCKER", "docker"))
 VERSION = yaml.safe_load((ROOT / "infra/helm/firnline/Chart.yaml").read_text())["appVersion"]
 SERVERS = (ROOT / "infra/helm/trial/servers.yaml").read_text()
 PAGE = (ROOT / "docs/deploy/kubernetes.md").read_text()
@@ -128,14 +126,6 @@ def load_firnline(cluster: Cluster, node: int, built: str = "local", tag: str = 
     for family in ("edge", "enricher", "jvm"):
         name = f"firnline-{family}"
         load_image(cluster, node, f"{name}:{built}", f"docker.io/library/{name}:{tag}")
-
-
-def load_image(cluster: Cluster, node: int, image: str, name: str) -> None:
-    """Bring an image of the engine into a node under the name that manifests have."""
-    subprocess.run([*DOCKER, "tag", image, name], check=True)
-    with subprocess.Popen([*DOCKER, "save", name], stdout=subprocess.PIPE) as saved:
-        cluster.call("load", str(node), stdin=saved.stdout)
-    assert saved.returncode == 0, name
 
 
 @pytest.fixture(scope="module")
