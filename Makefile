@@ -100,11 +100,12 @@ test-long: setup ## What `make test` leaves out (marker `long`), for hours: ONLY
 test-lake: setup ## Catalogs and stores of other products, with their capture: Nessie, a Hive metastore, S3, HDFS
 	$(BIN)/pytest -m "long or not long" --durations 20 tests/integration/lake
 
-.PHONY: test-cluster
-test-cluster: setup ## Executors on other hosts, lost and killed: Spark's own master and YARN (10 min; needs root)
-	$(BIN)/pytest -m long tests/integration/cluster
-
 KUBERNETES := tests/kubernetes
+.PHONY: test-cluster
+test-cluster: setup ## Executors on other hosts, lost and killed: Spark's own master, YARN and Kubernetes (15 min; needs root)
+	$(KUBERNETES)/build.sh node
+	$(WITH_ENGINE) sh -c 'make images && $(BIN)/pytest -m long tests/integration/cluster'
+
 .PHONY: test-chart
 test-chart: setup ## The Helm chart by Helm and Kubernetes' API server, both built from Go modules once: needs root, Debian, Go
 	$(KUBERNETES)/build.sh api
@@ -272,6 +273,10 @@ bench-scale: setup ## 400 waiting tasks on 1, 2 and 4 workers in cgroups, worker
 .PHONY: bench-fleet
 bench-fleet: setup ## A fleet under commits at Zipf paces through two gateways: TABLES=n (2000), MINUTES=n (30), RATE=commits a second (50)
 	PYTHONPATH=. $(BIN)/python -m bench.scale.fleet $(if $(filter-out file,$(origin TABLES)),--tables $(TABLES)) $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES)) $(if $(RATE),--per-second $(RATE))
+
+.PHONY: bench-sizing
+bench-sizing: setup ## Cores, memory, disk and topic bytes of each service with 100 to 50,000 real tables: 45 min, MOST=tables
+	PYTHONPATH=. $(BIN)/python -m bench.scale.sizing $(if $(MOST),--most $(MOST)) $(if $(filter-out file,$(origin MINUTES)),--minutes $(MINUTES))
 
 FLEETS ?= 1000,100000,1000000
 DRIVERS ?= kafka,faust

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,13 +111,15 @@ def make_writers(made: Ground, uris: Sequence[str], tables: int, machine: Any) -
     rest = RestCatalog("fleet", uri=uris[0])
     rest.create_namespace_if_not_exists(NAMESPACE)
     catalogs = [rest_catalog(machine, made.by_gateway.at_uri(uri)) for uri in uris]
-    found = []
-    for number in range(tables):
+
+    def create(number: int) -> Writer:
         stream = Stream(number)
         name = f"{stream.kind}_{number}"
         rest.create_table((*NAMESPACE, name), SCHEMA)
-        found.append(Writer(stream, name, catalogs[number % len(uris)], machine, made))
-    return found
+        return Writer(stream, name, catalogs[number % len(uris)], machine, made)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(create, range(tables)))
 
 
 def histogram_quantile(pages: Sequence[Metric], name: str, share: float) -> float | None:
@@ -133,10 +136,12 @@ def histogram_quantile(pages: Sequence[Metric], name: str, share: float) -> floa
 
 @dataclass
 class Services:
-    """All services and servers of the run by name: process ids, and ports of metrics."""
+    """All services and servers of the run by name: process ids, and ports of metrics. `root`: their
+    state directories."""
 
     pids: Mapping[str, int]
     ports: Mapping[str, int]
+    root: Path
 
     def sample(self, at_s: float) -> dict[str, Any]:
         memory = {name: sum(Watch(pid).pss().values()) for name, pid in self.pids.items()}
@@ -148,6 +153,32 @@ class Services:
             "lag": {name: value for name, value in lag.items() if value},
         }
 
+    def settle(self, begun: float) -> list[dict[str, Any]]:
+        """Sample until no service reads on: what is left behind are transaction markers."""
+        samples, end = list[dict[str, Any]](), time.monotonic() + DRAIN_S
+        while time.monotonic() < end:
+            time.sleep(SAMPLE_S)
+            samples.append(self.sample(time.monotonic() - begun))
+            last = samples[-SETTLED:]
+            if len(last) == SETTLED and len({sum(one["lag"].values()) for one in last}) == 1:
+                break
+        return samples
+
+    def measure_topics(self) -> dict[str, int]:
+        """Return the bytes of each topic's records."""
+        sizes = Counter[str]()
+        for segment in (self.root / "kafka/data").glob("*/*.log"):
+            sizes[segment.parent.name.rpartition("-")[0]] += segment.stat().st_size
+        return dict(sizes)
+
+    def measure_disk(self) -> dict[str, int]:
+        """Return the bytes that each service's state directory takes."""
+        files = {name: (self.root / name).rglob("*") for name in self.pids}
+        return {
+            name: sum(one.stat().st_blocks * 512 for one in found if one.is_file())
+            for name, found in files.items()
+        }
+
 
 def list_services(stack: Stack, started: StartedServices) -> Services:
     parts, ports = stack.record.parts, stack.record.ports
@@ -156,7 +187,7 @@ def list_services(stack: Stack, started: StartedServices) -> Services:
     for one in started.running:
         pids[one.name] = one.process.pid
         metrics[one.name] = next(port for key, port in one.ports.items() if "metrics" in key)
-    return Services(pids, metrics)
+    return Services(pids, metrics, stack.state.root)
 
 
 def run_fleet(made: Ground, tables: int, minutes: float, per_second: float) -> dict[str, Any]:
@@ -176,6 +207,8 @@ def run_fleet(made: Ground, tables: int, minutes: float, per_second: float) -> d
 
 def observe(services: Services, writers: Writers, minutes: float) -> dict[str, Any]:
     """Sample all services while the writers commit, and until what they left is healthy."""
+    services.settle(time.monotonic())
+    created = services.measure_topics()
     begun, samples = time.monotonic(), [services.sample(0.0)]
     threads = writers.start()
     while not writers.stop.is_set() and time.monotonic() - begun < minutes * 60:
@@ -190,11 +223,7 @@ def observe(services: Services, writers: Writers, minutes: float) -> dict[str, A
     written_s = time.monotonic() - begun
     if writers.errors:
         raise writers.errors[0]
-    while time.monotonic() < begun + written_s + DRAIN_S:
-        time.sleep(SAMPLE_S)
-        samples.append(services.sample(time.monotonic() - begun))
-        if len({sum(one["lag"].values()) for one in samples[-SETTLED:]}) == 1:
-            break  # what is left are transaction markers
+    samples += services.settle(begun)
     pages = [one for port in services.ports.values() for one in read_metrics(port)]
     return {
         "commits": dict(writers.committed),
@@ -209,6 +238,8 @@ def observe(services: Services, writers: Writers, minutes: float) -> dict[str, A
                    for share in (0.5, 0.99)}
             for name in PROMISES
         },
+        "topic_bytes": {"created": created, "written": services.measure_topics()},
+        "disk_bytes": services.measure_disk(),
         "samples": samples,
     }  # fmt: skip
 
