@@ -189,8 +189,8 @@ format: setup ## Let ruff write the format
 	$(BIN)/ruff format .
 
 .PHONY: types
-types: setup ## mypy, strict
-	$(BIN)/mypy $(addsuffix /src,$(MEMBERS)) bench infra/release.py
+types: setup ## mypy: strict, and names and calls of the tests
+	$(BIN)/mypy $(addsuffix /src,$(MEMBERS)) $(wildcard $(addsuffix /tests,$(MEMBERS))) tests bench infra/release.py
 
 .PHONY: bench-start
 bench-start: setup ## Cold start: up to ready, commit to first byte read

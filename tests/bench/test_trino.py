@@ -8,6 +8,7 @@ import tarfile
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from firnline_local.processes.ports import free_port
@@ -58,6 +59,8 @@ def test_it_is_told_its_cores_its_heap_and_to_stay_on_loopback(tmp_path):
 class Coordinator(BaseHTTPRequestHandler):
     """Two pages of results for any query; an error for one that says so."""
 
+    server: Any
+
     def do_POST(self):
         query = self.rfile.read(int(self.headers["Content-Length"])).decode()
         user = self.headers["X-Trino-User"]
@@ -84,6 +87,7 @@ class Coordinator(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def coordinator():
+    served: Any
     with HTTPServer(("127.0.0.1", 0), Coordinator) as served:
         served.url, served.starting = f"http://127.0.0.1:{served.server_port}", True
         served.rows = []

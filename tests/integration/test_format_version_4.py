@@ -154,7 +154,7 @@ def test_every_order_is_refused_with_one_reason(catalog_uri: str, namespace: str
     """No order is given. One may be under way when the table is upgraded."""
     four = NewerTable(catalog_uri, namespace)
     four.commit()
-    broker, log, unused = MemoryBroker(), Log("test"), Any
+    broker, log = MemoryBroker(), Log("test")
     publisher = MemoryPublisher(broker)
     leases = TaskLeases(MemoryLeases(time.monotonic), "w", 60.0, log, time.monotonic)
     beats = Heartbeats(publisher, "w", lambda: 0)
@@ -162,8 +162,9 @@ def test_every_order_is_refused_with_one_reason(catalog_uri: str, namespace: str
     settings = WorkerSettings(
         kafka="-", redis="-", catalog_uri=catalog_uri, iceberg_jar="", state_dir=""
     )
-    parts: Any = (unused,) * 4
-    handlers = handlers_of(settings, Tables(catalog_uri), *parts, host, keys_here())
+    unused: Any = None
+    parts = (Tables(catalog_uri), unused, unused, unused, unused)
+    handlers = handlers_of(settings, *parts, host, keys_here())
     table, now_ms = TableName(four.uuid, (namespace,), "four"), time.time_ns() // 1_000_000
     at = (1, now_ms, now_ms + DAY_MS)
     orders: list[Any] = [

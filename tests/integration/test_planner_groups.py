@@ -77,13 +77,14 @@ def test_orders_wait_with_their_group_and_those_of_an_unknown_one_with_the_defau
             publisher.publish("file-changes", one.table.uuid, one)
         publisher.flush()
         for _ in range(120):
-            for one in inbox.poll(0.5):
-                if one.record.table.uuid not in uuids:
+            for delivery in inbox.poll(0.5):
+                record = delivery.record
+                if record.table.uuid not in uuids:
                     continue  # another test's
-                if isinstance(one.record, RewriteFiles):
-                    ordered[one.record.table.uuid] = one.topic
-                elif isinstance(one.record, TableAdvice):
-                    advised.append(one.record)
+                if isinstance(record, RewriteFiles):
+                    ordered[record.table.uuid] = delivery.topic
+                elif isinstance(record, TableAdvice):
+                    advised.append(record)
             if ordered == uuids and advised:
                 break
     inbox.close()

@@ -119,7 +119,7 @@ class World:
     def rewrite(self, day: int) -> None:
         """The same rows in another file."""
         table = self.lake.load_table(f"{self.namespace}.t")
-        found = EqualTo("at", (TODAY - timedelta(days=day)).isoformat())
+        found = EqualTo(term="at", value=(TODAY - timedelta(days=day)).isoformat())
         table.overwrite(table.scan(row_filter=found).to_arrow(), overwrite_filter=found)
 
     def is_settled(self) -> bool:

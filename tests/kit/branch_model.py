@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from firnline_domain.base.values import Value, replace
 from firnline_domain.commits.commit_plan import (
@@ -171,7 +172,7 @@ class Table:
             ancestors.add(snapshot)
             snapshot = self.parents[snapshot]
         kept = frozenset(ancestors) if history else frozenset({self.head})
-        files = [*self.data.values(), *self.deletes.values()]
+        files: list[Any] = [*self.data.values(), *self.deletes.values()]
         times = Counter(file.path for file in files)
         return Head(
             self.head, self.seq, dict(self.data), tuple(self.deletes.values()),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -119,7 +120,7 @@ FIRST = {(case.mode, case.code): case for case in reversed(CASES)}.values()  # o
 class Asked:
     """The handover, and for which reasons it was called."""
 
-    handover: object
+    handover: Any
     reasons: list[str]
 
     def rewrite_data_files(self, order, table, reason):

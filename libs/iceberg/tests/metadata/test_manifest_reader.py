@@ -41,7 +41,7 @@ def manifest_of(path: str, **more: Any) -> ManifestFile:
     return ManifestFile(path=path, **facts)
 
 
-def read(io: FileIO, manifest: ManifestFile, detail: Detail = Detail.REFERENCES) -> list[FileEntry]:
+def read(io: FileIO, manifest: ManifestFile, detail: Detail = Detail.REFERENCES) -> list[Any]:
     return list(read_manifest(io, manifest, UNPARTITIONED, detail))
 
 

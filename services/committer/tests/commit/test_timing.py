@@ -128,8 +128,8 @@ class BusyTable:
         for number in range(head, 0, -1):
             at_ms = NOW + self.commits_ms[number - 1]
             summary = Summary(Operation.DELETE, **{"added-position-deletes": "1"})
-            yield Snapshot(snapshot_id=number, timestamp_ms=at_ms, summary=summary,
-                           manifest_list="-")  # fmt: skip
+            named = {"snapshot-id": number, "timestamp-ms": at_ms, "manifest-list": "-"}
+            yield Snapshot(**named, summary=summary)
 
 
 @pytest.mark.parametrize(

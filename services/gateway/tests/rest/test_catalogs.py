@@ -125,8 +125,8 @@ async def test_a_prefix_is_a_part_of_the_tables_identity(
     bench: Bench, client: Client, raw: str, prefix: str
 ) -> None:
     path = TABLE.replace("/v1", f"/v1/{raw}")
-    for one in (TABLE, path):
-        bench.catalog.script[f"POST {one}"] = said(b"{}")
+    for place in (TABLE, path):
+        bench.catalog.script[f"POST {place}"] = said(b"{}")
     plain = await bench.raw(_request(TABLE))
     assert b"200 OK" in plain
     assert b"200 OK" in await bench.raw(_request(path))

@@ -39,10 +39,9 @@ def test_statistics_stay_that_another_table_may_have(
     path = Path(table.metadata_location.removeprefix("file://")).parent / "7-x.stats"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    stale = StatisticsFile(
-        snapshot_id=GONE, statistics_path=f"file://{path}", file_size_in_bytes=0,
-        file_footer_size_in_bytes=0, blob_metadata=[],
-    )  # fmt: skip
+    sizes = {"file-size-in-bytes": 0, "file-footer-size-in-bytes": 0}
+    place = {"snapshot-id": GONE, "statistics-path": path.as_uri(), "blob-metadata": []}
+    stale = StatisticsFile(**sizes, **place)
     described = table.metadata.model_copy(update={"statistics": [stale]})
     order = TableOrder("t", name, "compute_statistics", "r", 1, 1, 0, 0)
     unused: Any = None

@@ -219,7 +219,8 @@ class Progress:
     def close(self) -> None:
         self._stop.set()
         self._thread.join()
-        for consumer in (self._reader, *self._consumers.values()):
+        self._reader.close()
+        for consumer in self._consumers.values():
             consumer.close()
 
     def findings(self, judged: bool = True) -> list[str]:

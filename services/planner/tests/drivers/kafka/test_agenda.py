@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from firnline_domain.identity import Scope, TableName
 from firnline_domain.records.events import FilesChanged, PartitionChange, TickPassed
 from firnline_domain.records.orders import RewriteFiles
@@ -50,7 +52,7 @@ def lived(tables: int) -> PlannerBucket:
     return bucket
 
 
-def names(outputs: list[Output], kind: type) -> list[str]:
+def names(outputs: list[Output], kind: type[Any]) -> list[str]:
     return [one.record.table.uuid for one in outputs if isinstance(one.record, kind)]
 
 
