@@ -27,9 +27,9 @@ _OPTIONS = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
-"""The driver only plans and describes: 60 MB less than with G1, which aims at throughput. The second
-compiler took 40 % of a worker's CPU in its first minutes; it begins after ten times as many calls as
-by default. Iceberg's own action on 25 million rows takes as long, and 6 % less CPU."""
+"""The driver only plans and describes: 60 MB less than with G1, which aims at throughput. The
+second compiler took a third of a worker's CPU in its first minutes; it begins after ten times as
+many calls as by default. Iceberg's own action on 25 million rows takes as long."""
 SCRATCH = "spark"  # under the state directory: what a killed driver leaves goes at the next start
 OWNED = frozenset(
     {
