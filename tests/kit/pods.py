@@ -47,9 +47,6 @@ class Pod:
     def tree(self) -> list[psutil.Process]:
         return [self.jvm, *self.jvm.children(recursive=True)]
 
-    def executors(self) -> list[psutil.Process]:
-        return [self.jvm]
-
     def scratch(self) -> list[str]:
         """Return all files of its scratch volume, as paths there."""
         root = Path(f"/proc/{self.jvm.pid}/root/var/data")

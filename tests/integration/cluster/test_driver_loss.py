@@ -31,7 +31,7 @@ def test_an_order_whose_driver_was_killed_is_done_by_another_and_nothing_is_left
     with worker(world, "first") as first:
         rows = first(steps.make, "orphaned")
         order = first(steps.order, "orphaned")
-        frozen = wait_for(lambda: world.cluster.hosts[0].executors())[0]
+        frozen = wait_for(world.cluster.executors)[0]
         theirs = {one.pid for one in world.cluster.executors()}
         tree = [frozen, *frozen.children(recursive=True)]
         for one in tree:  # it takes its group, and does nothing

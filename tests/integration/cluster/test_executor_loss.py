@@ -27,7 +27,7 @@ def wait_for(seen: Callable[[], Any], seconds: float = 120.0) -> Any:
 
 def test_a_rewrite_outlives_an_executor_that_is_killed(world: World, driver: SparkDriver) -> None:
     rows = driver(steps.make, "killed")
-    lost = wait_for(lambda: world.cluster.hosts[0].executors())[0]
+    lost = wait_for(world.cluster.executors)[0]
     frozen = [lost, *lost.children(recursive=True)]
     for one in frozen:  # it takes its group, and does nothing
         one.suspend()
