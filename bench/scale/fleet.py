@@ -153,7 +153,7 @@ class Services:
             "lag": {name: value for name, value in lag.items() if value},
         }
 
-    def settle(self, begun: float) -> list[dict[str, Any]]:
+    def sample_until_settled(self, begun: float) -> list[dict[str, Any]]:
         """Sample until no service reads on: what is left behind are transaction markers."""
         samples, end = list[dict[str, Any]](), time.monotonic() + DRAIN_S
         while time.monotonic() < end:
@@ -207,7 +207,7 @@ def run_fleet(made: Ground, tables: int, minutes: float, per_second: float) -> d
 
 def observe(services: Services, writers: Writers, minutes: float) -> dict[str, Any]:
     """Sample all services while the writers commit, and until what they left is healthy."""
-    services.settle(time.monotonic())
+    services.sample_until_settled(time.monotonic())
     created = services.measure_topics()
     begun, samples = time.monotonic(), [services.sample(0.0)]
     threads = writers.start()
@@ -223,7 +223,7 @@ def observe(services: Services, writers: Writers, minutes: float) -> dict[str, A
     written_s = time.monotonic() - begun
     if writers.errors:
         raise writers.errors[0]
-    samples += services.settle(begun)
+    samples += services.sample_until_settled(begun)
     pages = [one for port in services.ports.values() for one in read_metrics(port)]
     return {
         "commits": dict(writers.committed),

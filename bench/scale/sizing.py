@@ -18,7 +18,7 @@ from bench.scale.fleet_report import Body
 from bench.soak.ground import ground
 
 FLEETS = ((100, 1.0), (1_000, 5.0), (5_000, 15.0), (50_000, 25.0))
-"""Tables, and commits a second: half of what this machine has room for beside the services."""
+"""Tables, and commits a second. Two cores have room for 27 beside the services."""
 
 
 def main() -> None:

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import psutil
 
-from tests.kit.spark_cluster import enter_network, read_words
+from tests.kit.spark_cluster import enter_network, is_jvm_with
 from tests.kubernetes.cluster import API, DOCKER, PROGRAMS, Cluster, load_image, run_cluster
 
 MASTER = f"k8s://https://{API}:6443"
 IMAGE = "docker.io/library/firnline-jvm:executors"
 EXECUTOR = "KubernetesExecutorBackend"
 PODS = 2
-SETTINGS = {  # one executor on each of two nodes, as the hosts of the other managers have them
+POD_SETTINGS = {  # two executors, as the two hosts of the other managers have
     "spark.dynamicAllocation.minExecutors": str(PODS),
     "spark.dynamicAllocation.maxExecutors": str(PODS),
     "spark.executor.memoryOverhead": "700m",
@@ -66,13 +66,10 @@ class PodCluster:
         return [Pod(one) for one in self.executors()]
 
     def executors(self) -> list[psutil.Process]:
-        words = {one: read_words(one) for one in psutil.process_iter()}
-        return [one for one, given in words.items()
-                if given and given[0].endswith("java") and any(EXECUTOR in word for word in given)
-                and any(API in word for word in given)]  # fmt: skip
+        return [one for one in psutil.process_iter() if is_jvm_with(one, EXECUTOR, API)]
 
-    def told(self) -> list[str]:
-        """Return what the pods logged, and what the API server tells of them."""
+    def read_logs(self) -> list[str]:
+        """Return the logs of the pods, and their manifests."""
         logs = self.nodes.state.glob("node-*/logs/**/*.log")
         pods = self.nodes.kubectl("get", "pods", "--output", "yaml")
         return [*(path.read_text(errors="replace") for path in logs), pods]

@@ -72,7 +72,7 @@ class Host:
 
     def executors(self) -> list[psutil.Process]:
         """JVMs that run executors."""
-        return [one for one in self.tree if EXECUTOR in " ".join(read_words(one)) and _is_java(one)]
+        return [one for one in self.tree if is_jvm_with(one, EXECUTOR)]
 
     def pss(self) -> int:
         """Bytes that its executors take, with their Python workers; shared pages count once."""
@@ -150,8 +150,8 @@ class SparkCluster:
         """Of all hosts."""
         return [one for host in self.hosts for one in host.executors()]
 
-    def told(self) -> list[str]:
-        """Return what the hosts logged."""
+    def read_logs(self) -> list[str]:
+        """Return the logs of the hosts."""
         return [path.read_text(errors="replace") for path in self.folder.glob("host*/*.log")]
 
     def start(self, host: Host) -> None:
@@ -303,11 +303,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def read_words(process: psutil.Process) -> list[str]:
+def is_jvm_with(process: psutil.Process, *words: str) -> bool:
+    """Return whether a process is Java's, and its command line contains all these words."""
     try:
-        return process.cmdline()
+        command = process.cmdline()
     except psutil.Error:
-        return []
+        return False
+    is_java = bool(command) and command[0].endswith("java")
+    return is_java and all(word in " ".join(command) for word in words)
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
@@ -316,11 +319,6 @@ def _children(process: psutil.Process) -> list[psutil.Process]:
         return process.children(recursive=True)
     except psutil.Error:
         return []
-
-
-def _is_java(process: psutil.Process) -> bool:
-    words = read_words(process)
-    return bool(words) and words[0].endswith("java")
 
 
 def _pss(process: psutil.Process) -> int:

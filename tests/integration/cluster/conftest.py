@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from firnline_local.servers.artifacts import aws_bundle, iceberg_jar, join_class_path
 
-from tests.kit import pods
 from tests.kit import s3_server as s3
 from tests.kit.go_programs import NoGo
 from tests.kit.lake_catalog import LakeCatalog, Rules, lake_catalog
-from tests.kit.pods import PodCluster, find_pods_obstacle, pod_cluster
+from tests.kit.pods import POD_SETTINGS, PodCluster, find_pods_obstacle, pod_cluster
 from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.spark_cluster import DRIVER, SparkCluster, reason_against, spark_cluster
 from tests.kit.spark_driver import SparkDriver, spark_driver
@@ -69,7 +68,7 @@ def world(
         made = spark_cluster(folder, memory_mb=MEMORY_MB, manager=manager)
         more = spark_settings(manager)
     if request.param == "kubernetes":
-        made, more, address = pod_cluster(folder / "nodes"), pods.SETTINGS, API
+        made, more, address = pod_cluster(folder / "nodes"), POD_SETTINGS, API
     with made as cluster, cluster.here(), _served(folder, address) as (store, catalog):
         properties = {**catalog.properties(), "s3.endpoint": store.endpoint}
         config = folder / "firnline.toml"

@@ -53,7 +53,7 @@ def test_nobody_on_the_hosts_sees_a_secret(world: World, driver: SparkDriver) ->
     everyone = [*driver.tree, *(one for host in world.cluster.hosts for one in host.tree)]
     events = [path.read_text() for path in (world.folder / "events").rglob("*") if path.is_file()]
     assert "redacted" in "".join(events)
-    shown = [*map(_told, everyone), *events, *world.cluster.told()]
+    shown = [*map(_told, everyone), *events, *world.cluster.read_logs()]
     assert [secret for secret in secrets for text in shown if secret in text] == []
 
 

@@ -23,8 +23,6 @@ from firnline_cli.assessment.readiness import Readiness, readiness_of
 from firnline_cli.forecast.forecast import Forecast
 
 FIRST = 5  # rewrites that are shown of a table
-
-
 NOT_PLANNED = NEEDS_NOTHING | {Reason.DISABLED, Reason.REMOVED, Reason.NAME_TOO_LONG}
 
 
