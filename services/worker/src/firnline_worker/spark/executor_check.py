@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # executors import this module, and have not all that reads a
 
 PACKAGES = ("numpy", "pyarrow", "pyiceberg")
 WAIT_S = 120.0  # for the first executor: on Kubernetes an image may have to be pulled
-READ_S = 20.0  # an S3 client tries for 98 s where packets are dropped, and then no executor came
+READ_S = (
+    20.0  # an S3 client repeats a refused connection for 98 s, a dropped one for longer than WAIT_S
+)
 SCRATCH_BYTES = 1 << 30
 ICEBERG = "org.apache.iceberg.IcebergBuild"
 CLIENTS = {  # a static method without arguments, of the client that a FileIO needs
