@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from firnline_iceberg.java import errors as java_errors
 from firnline_iceberg.java.api import content_file, content_file_json, load_table, rest_catalog
 from firnline_iceberg.java.jvm import IcebergJvm, JvmEnded
 from firnline_iceberg.java.loops import CHUNK, JavaLoops
+from firnline_iceberg.java.names import JavaNames
 from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
@@ -52,6 +55,37 @@ def test_java_calls_back_on_the_same_thread(iceberg: IcebergJvm) -> None:
         numbers.add(number)
     numbers.removeIf(Even())
     assert list(numbers) == [1, 3]
+
+
+def test_python_releases_what_java_has_called_back(iceberg: IcebergJvm) -> None:
+    """A commit is such an object, and holds its table."""
+    numbers: Any = iceberg.jvm.java.util.ArrayList()
+    called = [Even() for _ in range(20)]
+    for one in called:
+        numbers.removeIf(one)
+    held = [weakref.ref(one) for one in called]
+    del called, one
+    for _ in range(100):
+        iceberg.jvm.java.lang.System.gc()
+        if not any(ref() for ref in held):
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{sum(ref() is not None for ref in held)} are still held")
+
+
+def test_a_name_is_looked_up_once(iceberg: IcebergJvm, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = iceberg.jvm._gateway_client
+    send, sent = client.send_command, list[str]()
+
+    def count_and_send(command: str, *args: Any, **named: Any) -> Any:
+        sent.append(command)
+        return send(command, *args, **named)
+
+    monkeypatch.setattr(client, "send_command", count_and_send)
+    names = JavaNames(iceberg.jvm._found)
+    for _ in range(3):
+        names.java.lang.System.nanoTime()
+    assert len(sent) == len(set(sent)) + 2  # the call itself alone is sent again
 
 
 def test_a_table_and_its_content_files(

@@ -24,11 +24,13 @@ from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from firnline_iceberg.java.jars import jar_paths
+from firnline_iceberg.java.names import JavaNames
 
 STOP_S = 10.0
 JAVA_CHARS = 1_000  # of an exception's text
 DEATH_S = 1.0  # its sockets close a moment before the kernel says that it has ended
-_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+# A heap begins with a 64th of the host's memory, and is not collected as a whole before it is full.
+_OPTIONS = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 
 class JvmEnded(Exception):
@@ -65,20 +67,19 @@ class IcebergJvm:
         port, token = _read_greeting(self._process)
         # The stock server has no token for calls back into Python, so it only builds one that has.
         self._first = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
-        builder = self._first.jvm.py4j.ClientServer.ClientServerBuilder()
-        server = builder.javaPort(0).pythonPort(0).authToken(token).build()
-        server.startServer()
+        java = JavaParameters(port=0, auth_token=token, auto_convert=True)
         self._gateway = ClientServer(
-            JavaParameters(
-                port=server.getJavaServer().getListeningPort(), auth_token=token, auto_convert=True
-            ),
+            java,
             PythonParameters(port=0, auth_token=token, daemonize=True, daemonize_connections=True),
         )
-
-    @property
-    def jvm(self) -> Any:
-        """Return its root package."""
-        return self._gateway.jvm
+        # Java's finalizer connects to Python to release a proxy. Without it each commit stays in
+        # memory with its table, 200 to 400 kB.
+        python_port = self._gateway.get_callback_server().get_listening_port()
+        builder = self._first.jvm.py4j.ClientServer.ClientServerBuilder()
+        server = builder.javaPort(0).pythonPort(python_port).authToken(token).build()
+        server.startServer()
+        java.port = server.getJavaServer().getListeningPort()
+        self.jvm: Any = JavaNames(self._gateway.jvm)
 
     @property
     def pid(self) -> int:

@@ -25,6 +25,9 @@ from pyspark.sql import SparkSession
 
 from firnline_worker.spark.catalogs import SparkCatalogs
 
+PARQUET_MAGIC = 4  # bytes at a file's begin and end
+PARQUET_LENGTH = 4  # bytes of its metadata's length, before the last magic
+
 
 class SparkJvm:
     """The driver's JVM, for what also runs on a small one without Spark. When it has ended the
@@ -128,8 +131,11 @@ class JavaTable:
         """Return the `ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as
         the table asks for them; NaN counts and split offsets from the writer. `sort_order_id`: the
         order that the rows are in, 0 = none."""
-        footer = self._iceberg.inmemory.InMemoryInputFile(file.path, file.footer)
-        metrics = self._iceberg.parquet.ParquetUtil.fileMetrics(footer, self._metrics_config)
+        metrics = self._iceberg.parquet.ParquetUtil.footerMetrics(
+            self._parse_footer(file.footer),
+            self._jvm.java.util.stream.Stream.empty(),
+            self._metrics_config,
+        )
         spec = self._describable_spec(scope)
         built = (
             self._iceberg.DataFiles.builder(spec)
@@ -143,6 +149,21 @@ class JavaTable:
         )
         text = self._iceberg.ContentFileParser.toJson(built, spec)
         return _complete_json(text, scope, self._java_spec(scope).fields().size(), file)
+
+    def _parse_footer(self, footer: bytes) -> Any:
+        """Return Parquet's `ParquetMetadata` of a file without rows."""
+        metadata = footer[PARQUET_MAGIC : -PARQUET_MAGIC - PARQUET_LENGTH]
+        stream = self._jvm.java.io.ByteArrayInputStream(metadata)
+        return self._footer_parser.readParquetMetadata(stream)
+
+    @cached_property
+    def _footer_parser(self) -> Any:
+        """Return a converter without Hadoop's defaults. `ParquetUtil.fileMetrics` reads them as XML
+        from a jar, for each file anew: a third of a task's time in Java."""
+        parquet = self._iceberg.shaded.org.apache.parquet
+        settings = parquet.conf.HadoopParquetConfiguration(False)
+        options = parquet.ParquetReadOptions.builder(settings).build()
+        return parquet.format.converter.ParquetMetadataConverter(options)
 
     @cached_property
     def _metrics_config(self) -> Any:
@@ -167,7 +188,8 @@ class JavaTable:
 
     def _partition_value(self, scope: Scope) -> Any:
         kind = self._java_spec(scope).partitionType()
-        ids = [field.fieldId() for field in kind.fields()]
+        fields = kind.fields()  # by index: PySpark asks Java ten questions about an iterator's end
+        ids = [fields.get(index).fieldId() for index in range(fields.size())]
         values = zip_longest(ids, json.loads(scope.partition))
         text = json.dumps({str(number): value for number, value in values})
         return self._iceberg.SingleValueParser.fromJson(kind, text)

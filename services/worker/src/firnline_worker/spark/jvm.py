@@ -23,7 +23,7 @@ from pyspark import SparkConf, SparkContext
 from firnline_worker.settings import WorkerSettings
 
 _OPTIONS = (
-    "-XX:+UseSerialGC -XX:MaxNewSize=64m -XX:MaxHeapFreeRatio=40 "
+    "-Xms64m -XX:+UseSerialGC -XX:MaxNewSize=64m -XX:MaxHeapFreeRatio=40 "
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
     "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )

@@ -18,7 +18,9 @@ from firnline_iceberg.catalog_probe import refused_by_java
 from firnline_iceberg.connection.configuration import Connections
 from firnline_iceberg.connection.connection import CatalogConnection
 from firnline_iceberg.java import tls as java_tls
+from firnline_iceberg.java.names import JavaNames
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
@@ -38,6 +40,9 @@ from firnline_worker.spark.stage import (
 def start_session(settings: WorkerSettings, jvm: threading.Thread | None = None) -> SparkSession:
     """Start, or join, a session whose catalog is the one that the writers use."""
     (jvm or launch(settings)).join()
+    context: Any = SparkContext
+    context._ensure_initialized(conf=spark_conf(settings))
+    context._jvm = JavaNames(context._gateway.jvm)  # also for PySpark's own calls
     builder: Any = SparkSession.builder
     made: SparkSession = builder.config(conf=spark_conf(settings)).getOrCreate()
     for connection in settings.connections.values():
@@ -77,13 +82,13 @@ class Driver:
 
     def __init__(self, spark: SparkSession) -> None:
         gateway: Any = spark.sparkContext._gateway
-        self._jvm: Any = gateway.jvm
+        self._jvm: Any = spark._jvm
         self._process: subprocess.Popen[bytes] | None = gateway.proc
 
     def collected_ms(self) -> int:
         """Return the time that it has spent on garbage collection. Raises Py4JError."""
         beans = self._jvm.java.lang.management.ManagementFactory.getGarbageCollectorMXBeans()
-        return sum(bean.getCollectionTime() for bean in beans)
+        return sum(beans.get(index).getCollectionTime() for index in range(beans.size()))
 
     def is_gone(self, patience_s: float = 0.0) -> bool:
         """Return True if it has ended, or does so within `patience_s`: its connections break first.
