@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from typing import Any
 
@@ -15,6 +16,7 @@ from firnline_domain.records.events import RewriteCommitted, RewriteConflicted
 from firnline_domain.records.parts.conflict_reasons import ConflictReason
 from firnline_domain.records.results import RewriteFinished
 from firnline_iceberg.commit.java_commits import HeadPin, JavaCommits
+from firnline_iceberg.commit.single_send import SingleSend
 from prometheus_client import REGISTRY
 
 from tests.kit.lake.checks import files, handled, replaces, rewritten
@@ -59,6 +61,18 @@ def test_each_commit_that_was_sent_is_timed(
     meddler.before = [lambda: table.append((3, 1))]
     assert isinstance(handled(meddled, result), RewriteCommitted)
     assert sent() - before >= 1
+
+
+def test_a_commit_that_is_done_is_not_held_for_java(table: Table, committer: Committer) -> None:
+    """Java says late that it needs one no longer, and Spark's JVM never."""
+    before = commits_in_memory()
+    assert isinstance(handled(committer, rewritten(table)), RewriteCommitted)
+    assert commits_in_memory() == before
+
+
+def commits_in_memory() -> int:
+    gc.collect()
+    return sum(type(one) is SingleSend for one in gc.get_objects())
 
 
 def sent() -> float:

@@ -37,6 +37,7 @@ from firnline_iceberg.commit.rewrite import (
 from firnline_iceberg.commit.single_send import (
     HeadPin,
     MaySend,
+    SentOperations,
     SingleSend,
     WrittenMetadata,
     accept_any,
@@ -222,7 +223,8 @@ class JavaCommits:
         """Apply all changes to the head, without sending. Raises RetryLater."""
         try:
             # from here on, which is from the table's last refresh, every millisecond counts
-            transaction = self._transactions.newTransaction(table.dotted_name, send)
+            operations = SentOperations(send)
+            transaction = self._transactions.newTransaction(table.dotted_name, operations)
         except Py4JJavaError as error:
             if send.unsent:
                 return HeadMoved(send.unsent)

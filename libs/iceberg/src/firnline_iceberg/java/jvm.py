@@ -72,8 +72,8 @@ class IcebergJvm:
             java,
             PythonParameters(port=0, auth_token=token, daemonize=True, daemonize_connections=True),
         )
-        # Java's finalizer connects to Python to release a proxy. Without it each commit stays in
-        # memory with its table, 200 to 400 kB.
+        # Java's finalizer connects to Python to release a proxy. Without it each commit leaves two
+        # in memory.
         python_port = self._gateway.get_callback_server().get_listening_port()
         builder = self._first.jvm.py4j.ClientServer.ClientServerBuilder()
         server = builder.javaPort(0).pythonPort(python_port).authToken(token).build()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -131,39 +131,21 @@ class JavaTable:
         """Return the `ContentFileParser` JSON of an output: metrics by Iceberg from the footer, as
         the table asks for them; NaN counts and split offsets from the writer. `sort_order_id`: the
         order that the rows are in, 0 = none."""
-        metrics = self._iceberg.parquet.ParquetUtil.footerMetrics(
-            self._parse_footer(file.footer),
-            self._jvm.java.util.stream.Stream.empty(),
-            self._metrics_config,
-        )
-        spec = self._describable_spec(scope)
-        built = (
-            self._iceberg.DataFiles.builder(spec)
-            .withPath(file.path)
-            .withFormat("parquet")
-            .withPartition(self._partition_value(scope))
-            .withFileSizeInBytes(file.bytes)
-            .withMetrics(metrics)
-            .withSortOrderId(sort_order_id)
-            .build()
-        )
-        text = self._iceberg.ContentFileParser.toJson(built, spec)
-        return _complete_json(text, scope, self._java_spec(scope).fields().size(), file)
+        iceberg, none = self._iceberg, self._jvm.java.util.stream.Stream.empty()
+        footer = self._parse_footer(file.footer)
+        metrics = iceberg.parquet.ParquetUtil.footerMetrics(footer, none, self._metrics_config)
+        # Its partition is written below; each call costs 0.2 ms, and each object a second one.
+        spec = iceberg.PartitionSpec.unpartitioned()
+        started = iceberg.DataFiles.builder(spec).withPath(file.path).withFormat("parquet")
+        built = started.withFileSizeInBytes(file.bytes).withMetrics(metrics).build()
+        text = iceberg.ContentFileParser.toJson(built, spec)
+        return _complete_json(text, scope, self._partition_list(scope), sort_order_id, file)
 
     def _parse_footer(self, footer: bytes) -> Any:
         """Return Parquet's `ParquetMetadata` of a file without rows."""
         metadata = footer[PARQUET_MAGIC : -PARQUET_MAGIC - PARQUET_LENGTH]
         stream = self._jvm.java.io.ByteArrayInputStream(metadata)
-        return self._footer_parser.readParquetMetadata(stream)
-
-    @cached_property
-    def _footer_parser(self) -> Any:
-        """Return a converter without Hadoop's defaults. `ParquetUtil.fileMetrics` reads them as XML
-        from a jar, for each file anew: a third of a task's time in Java."""
-        parquet = self._iceberg.shaded.org.apache.parquet
-        settings = parquet.conf.HadoopParquetConfiguration(False)
-        options = parquet.ParquetReadOptions.builder(settings).build()
-        return parquet.format.converter.ParquetMetadataConverter(options)
+        return _footer_parser(self._iceberg).readParquetMetadata(stream)
 
     @cached_property
     def _metrics_config(self) -> Any:
@@ -176,15 +158,17 @@ class JavaTable:
         properties.remove(INFERRED_COLUMNS)
         return getattr(config, "from")(properties, java.schema(), java.sortOrder())
 
-    def _java_spec(self, scope: Scope) -> Any:
-        return self.java.specs().get(scope.spec_id)
+    @cached_property
+    def _specs(self) -> Any:
+        return self.java.specs()
 
-    def _describable_spec(self, scope: Scope) -> Any:
-        """Return the spec; an unpartitioned one if its fields are all void, because
-        `ContentFileParser` throws for such a file (1.12.0): it decides in two ways whether the file
-        has a partition."""
-        spec = self._java_spec(scope)
-        return spec if spec.isPartitioned() else self._iceberg.PartitionSpec.unpartitioned()
+    def _java_spec(self, scope: Scope) -> Any:
+        return self._specs.get(scope.spec_id)
+
+    def _partition_list(self, scope: Scope) -> list[Any]:
+        """Return a scope's partition, in which the fields of a spec are null if all are void."""
+        found: list[Any] = json.loads(scope.partition)
+        return found or [None] * self._java_spec(scope).fields().size()
 
     def _partition_value(self, scope: Scope) -> Any:
         kind = self._java_spec(scope).partitionType()
@@ -195,13 +179,26 @@ class JavaTable:
         return self._iceberg.SingleValueParser.fromJson(kind, text)
 
 
-def _complete_json(content_file: str, scope: Scope, fields: int, file: WrittenFile) -> str:
-    """Complete a file's JSON. py4j turns small longs into Integer, which a Java Map<Integer, Long>
-    takes and later fails on; so numbers that are counted here go in as JSON. Java leaves zeros of
-    timestamps out of a partition; all others compare its canonical text."""
+@lru_cache(1)
+def _footer_parser(iceberg: Any) -> Any:
+    """Return Parquet's converter without Hadoop's defaults. `ParquetUtil.fileMetrics` reads them as
+    XML from a jar, for each file anew: a third of a task's time in Java."""
+    parquet = iceberg.shaded.org.apache.parquet
+    settings = parquet.conf.HadoopParquetConfiguration(False)
+    options = parquet.ParquetReadOptions.builder(settings).build()
+    return parquet.format.converter.ParquetMetadataConverter(options)
+
+
+def _complete_json(
+    content_file: str, scope: Scope, partition: list[Any], sort_order_id: int, file: WrittenFile
+) -> str:
+    """Complete the JSON of a file that was described without a partition. `ContentFileParser`
+    throws if a spec's fields are all void (1.12.0), and leaves zeros of timestamps out; all others
+    compare the canonical text. py4j turns small longs into Integer, which a Java Map<Integer, Long>
+    takes and later fails on; so numbers that are counted here go in as JSON."""
     body = json.loads(content_file)
-    body["spec-id"] = scope.spec_id
-    body["partition"] = json.loads(scope.partition) or [None] * fields
+    body["spec-id"], body["partition"] = scope.spec_id, partition
+    body["sort-order-id"] = sort_order_id
     if body["record-count"] != file.rows:
         raise ValueError(f"{file.path}: {body['record-count']} rows, not {file.rows}")
     body["split-offsets"] = list(file.split_offsets)
