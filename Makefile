@@ -123,8 +123,8 @@ test-images: setup ## Build the images and run each as any user on a read-only r
 	$(WITH_ENGINE) sh -c 'make images && $(BIN)/pytest -m long tests/images'
 
 .PHONY: test-compose
-test-compose: setup ## docker-compose.yml from up to verified rows, with services killed, and its profiles: 7 min, and the images
-	$(WITH_ENGINE) sh -c 'make images && COMPOSE="$${COMPOSE:-$$(tests/kit/engine/base_images.sh compose)}" $(BIN)/pytest -s -m long tests/compose'
+test-compose: setup ## docker-compose.yml from up to verified rows, with services killed, and its profiles: 7 min, and the images; TESTS=some
+	$(WITH_ENGINE) sh -c 'make images && COMPOSE="$${COMPOSE:-$$(tests/kit/engine/base_images.sh compose)}" $(BIN)/pytest -s -m long $(if $(TESTS),-k "$(TESTS)") tests/compose'
 
 .PHONY: unit
 unit: setup ## Unit tests only: no server but a Redis, no Spark

@@ -5,6 +5,7 @@
 #
 #   base_images.sh python kafka valkey iceberg-rest s3 prometheus postgres     makes these
 #   base_images.sh missing    prints which of these are missing
+#   base_images.sh has_compose    succeeds if `compose` has been made
 #   base_images.sh compose    makes Docker Compose from the Go module proxy, and prints its path
 #
 # PYTHON    an environment with firnline_local (default .venv/bin/python): it fetches the pinned jars
@@ -115,8 +116,12 @@ postgres() {
   build "$(named postgres)" "$HERE/images/postgres"
 }
 
+compose_program() { echo "${XDG_CACHE_HOME:-$HOME/.cache}/firnline/artifacts/go/docker-compose-2.40.3/docker-compose"; }
+
+has_compose() { [ -x "$(compose_program)" ]; }
+
 compose() { # docker-compose 2.40.3: 250 s on two busy cores
-  local program; program=${XDG_CACHE_HOME:-$HOME/.cache}/firnline/artifacts/go/docker-compose-2.40.3/docker-compose
+  local program; program=$(compose_program)
   if [ ! -x "$program" ]; then
     mkdir -p "$(dirname "$program")"
     (cd "$WORK" && export GOFLAGS="-p=1 -buildvcs=false -mod=mod" && go mod init compose && go get github.com/docker/compose/v2@v2.40.3 \

@@ -7,6 +7,7 @@
 #   engine.sh podman ARGS...   runs podman in the engine's mount namespace
 #   engine.sh with COMMAND...  runs a command with an engine: Docker if it runs, else this one with
 #                              stand-ins for the public images (base_images.sh)
+#   engine.sh ready            succeeds if `with` and Compose need nothing but the project's own images
 #   engine.sh stop             removes the containers of this engine and stops the API server
 #   engine.sh status
 #
@@ -118,7 +119,7 @@ health() {
 
 # Gives the command DOCKER_HOST, DOCKER, and BUILD_OPTIONS for `make images`; COMPOSE if Docker has it.
 with_engine() {
-  if docker compose version > /dev/null 2>&1 && docker version > /dev/null 2>&1; then
+  if has_docker; then
     COMPOSE="docker compose" exec "$@"
   fi
   local here; here=$(dirname "$SELF")
@@ -127,6 +128,14 @@ with_engine() {
   export DOCKER="$SELF podman"
   export BUILD_OPTIONS="--network host --format docker --ignorefile infra/docker/Dockerfile.dockerignore --build-arg PYTHON=python:3.11-slim-bookworm"
   exec "$@"
+}
+
+has_docker() { docker compose version > /dev/null 2>&1 && docker version > /dev/null 2>&1; }
+
+ready() {
+  has_docker && return
+  [ -d "$ENGINE_HOME/graph" ] && start > /dev/null && "${SELF%/*}/base_images.sh" has_compose \
+    && [ -z "$("${SELF%/*}/base_images.sh" missing)" ]
 }
 
 stop() {
@@ -144,8 +153,9 @@ case "${1:-}" in
   env) show_env ;;
   stop) stop ;;
   health) health ;;
+  ready) ready ;;
   status) if pid >/dev/null; then echo "running, pid $(pid)"; inside podman ps; else echo "not running"; fi ;;
   podman) need; inside "$@" ;;
   with) shift; with_engine "$@" ;;
-  *) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  *) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
