@@ -123,7 +123,7 @@ test-images: setup ## Build the images and run each as any user on a read-only r
 	$(WITH_ENGINE) sh -c 'make images && $(BIN)/pytest -m long tests/images'
 
 .PHONY: test-compose
-test-compose: setup ## docker-compose.yml from up to verified rows, with services killed, and its profiles: 7 min, and the images; TESTS=some
+test-compose: setup ## docker-compose.yml from up to verified rows, with services killed, and its profiles: 7 min, and the images; TESTS=names
 	$(WITH_ENGINE) sh -c 'make images && COMPOSE="$${COMPOSE:-$$(tests/kit/engine/base_images.sh compose)}" $(BIN)/pytest -s -m long $(if $(TESTS),-k "$(TESTS)") tests/compose'
 
 .PHONY: unit

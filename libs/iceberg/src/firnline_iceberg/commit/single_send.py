@@ -187,9 +187,9 @@ class SingleSend:
 
 
 class SentOperations:
-    """A Java `TableOperations` that is a SingleSend as long as Python has that one. Of an object
-    that it has let go of Java tells late, Spark's JVM never, and with each commit a table of 200 to
-    400 kB would be held."""
+    """A Java `TableOperations` that calls a SingleSend, which it does not keep alive. Java reports
+    late that it has collected an object, and Spark's JVM never does; each SingleSend holds a table
+    of 200 to 400 kB."""
 
     def __init__(self, send: SingleSend) -> None:
         self._send = weakref.ref(send)

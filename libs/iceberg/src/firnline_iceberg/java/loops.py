@@ -13,12 +13,12 @@ CHUNK = 500  # files that go to Java as one text: 150 kB where they leave, 3 MB 
 
 
 class JavaLoops:
-    """Loops over one py4j `jvm`. Every name that py4j looks up is a call, too: each is looked up
-    once."""
+    """Loops over one py4j `jvm` (`JavaNames`: each name that py4j looks up is a call, too)."""
 
     def __init__(self, jvm: Any) -> None:
         self._jvm = jvm
         self._iceberg = jvm.org.apache.iceberg
+        self._invoke = jvm.java.lang.invoke
         self._calls: dict[tuple[str, str, str], Any] = {}
 
     def content_files(self, specs: Any, texts: Sequence[str]) -> Any:
@@ -28,7 +28,7 @@ class JavaLoops:
         if texts:
             fixed = self._jvm.java.util.Collections.singletonList(specs).toArray()
             parse = self._handle_as(
-                self._function, self._handles.insertArguments(self._parser, 1, fixed)
+                self._function, self._invoke.MethodHandles.insertArguments(self._parser, 1, fixed)
             )
             for start in range(0, len(texts), CHUNK):
                 nodes = self._mapper.readTree(f"[{','.join(texts[start : start + CHUNK])}]")
@@ -48,10 +48,10 @@ class JavaLoops:
     def _find_method(self, fluent: Any, method: str, kind: str) -> tuple[Any, Any]:
         takes = _java_class(getattr(self._iceberg, kind))
         form = self._method_type(fluent, [takes])
-        return self._handles.publicLookup().findVirtual(fluent, method, form), takes
+        return self._invoke.MethodHandles.publicLookup().findVirtual(fluent, method, form), takes
 
     def _handle_as(self, interface: Any, handle: Any) -> Any:
-        return self._proxies.asInterfaceInstance(interface, handle)
+        return self._invoke.MethodHandleProxies.asInterfaceInstance(interface, handle)
 
     @cached_property
     def _parser(self) -> Any:
@@ -59,15 +59,15 @@ class JavaLoops:
         takes = [_java_class(self._json.JsonNode), _java_class(self._jvm.java.util.Map)]
         form = self._method_type(_java_class(self._iceberg.ContentFile), takes)
         parser = _java_class(self._iceberg.ContentFileParser)
-        return self._handles.publicLookup().findStatic(parser, "fromJson", form)
+        return self._invoke.MethodHandles.publicLookup().findStatic(parser, "fromJson", form)
 
     def _method_type(self, returns: Any, takes: list[Any]) -> Any:
         listed = self._jvm.java.util.ArrayList()
         for one in takes:
             listed.add(one)
-        return self._jvm.java.lang.invoke.MethodType.methodType(returns, listed)
+        return self._invoke.MethodType.methodType(returns, listed)
 
-    @cached_property
+    @property
     def _json(self) -> Any:
         return self._iceberg.shaded.com.fasterxml.jackson.databind
 
@@ -75,7 +75,7 @@ class JavaLoops:
     def _mapper(self) -> Any:
         return self._json.ObjectMapper()
 
-    @cached_property
+    @property
     def _iterables(self) -> Any:
         return self._iceberg.relocated.com.google.common.collect.Iterables
 
@@ -86,15 +86,6 @@ class JavaLoops:
     @cached_property
     def _consumer(self) -> Any:
         return _java_class(self._jvm.java.util.function.Consumer)
-
-    @cached_property
-    def _handles(self) -> Any:
-        """Java's class MethodHandles."""
-        return self._jvm.java.lang.invoke.MethodHandles
-
-    @cached_property
-    def _proxies(self) -> Any:
-        return self._jvm.java.lang.invoke.MethodHandleProxies
 
 
 def _java_class(named: Any) -> Any:

@@ -41,10 +41,11 @@ def start_session(settings: WorkerSettings, jvm: threading.Thread | None = None)
     """Start, or join, a session whose catalog is the one that the writers use."""
     (jvm or launch(settings)).join()
     context: Any = SparkContext
-    context._ensure_initialized(conf=spark_conf(settings))
+    conf = spark_conf(settings)
+    context._ensure_initialized(conf=conf)
     context._jvm = JavaNames(context._gateway.jvm)  # also for PySpark's own calls
     builder: Any = SparkSession.builder
-    made: SparkSession = builder.config(conf=spark_conf(settings)).getOrCreate()
+    made: SparkSession = builder.config(conf=conf).getOrCreate()
     for connection in settings.connections.values():
         java_tls.use_tls(made._jvm, connection)
         for name, value in connection.spark_settings().items():  # never on a command line
